@@ -590,7 +590,7 @@ function Client:ping(timeout)
   return (execute(self, "client_ping", nil, nil, nil, nil, handle_of(self), milliseconds(timeout)))
 end
 
---- Make something go wrong, for a test: only a client of memory: does it. The words are those of dlock_client_fault in the
+--- Make something go wrong, for a test: only a client of memory: does it. The words are those of dlock_client_fault in
 -- manual. seconds: 0 without it; math.huge: until "heal".
 function Client:fault(what, name, seconds)
   local given, value = name or "", seconds or 0

@@ -216,7 +216,9 @@ def publish(proxy: pathlib.Path) -> None:
     (folder / f"v{VERSION}.info").write_text(json.dumps({"Version": f"v{VERSION}", "Time": "2026-01-01T00:00:00Z"}))
     shutil.copy(binding / "go.mod", folder / f"v{VERSION}.mod")
     with zipfile.ZipFile(folder / f"v{VERSION}.zip", "w") as archive:
-        for path in [ROOT / "LICENSE", *(path for path in sorted(binding.rglob("*")) if path.is_file())]:
+        others = [path.parent for path in binding.glob("*/go.mod")]  # modules of their own
+        files = [path for path in sorted(binding.rglob("*")) if path.is_file() and not any(other in path.parents for other in others)]
+        for path in [ROOT / "LICENSE", *files]:
             name = path.name if path.parent == ROOT else path.relative_to(binding)
             archive.write(path, f"{MODULE}@v{VERSION}/{name}")
 

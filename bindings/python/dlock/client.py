@@ -119,8 +119,8 @@ class Base(Opened):
         return descriptor.value
 
     def fault(self, what: str, name: Union[str, bytes] = "", seconds: Optional[float] = 0.0) -> None:
-        """Make something go wrong, for a test: see dlock.testing. Only a client of memory: does it. seconds is the value
-        of the fault; None: until "heal". Never blocks. Unsupported, InvalidArgument, NotHeld, NotFound."""
+        """Make something go wrong, for a test: see dlock.testing. Only a client of memory: does it. seconds is the
+        value of the fault; None: until "heal". Never blocks. Unsupported, InvalidArgument, NotHeld, NotFound."""
         word, bare = _lib.plain(what, "a fault"), name.encode() if isinstance(name, str) else bytes(name)
         value = -1 if seconds is None else round(seconds * 1000)
         self._lib.call(self._lib.dlock_client_fault, self._live(), word, bare, len(bare), value)

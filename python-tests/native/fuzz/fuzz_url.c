@@ -150,6 +150,8 @@ static size_t put_hosts(char *to, const struct dli_site *site)
 
     if (site->kind == DLI_SITE_UNIX)
         return escape(to, site->target.path);
+    if (site->kind == DLI_SITE_MEMORY)
+        return escape(to, site->service);
     for (int i = 0; i < (site->count ? site->count : 1); i++) {
         size += (size_t)sprintf(to + size, "%s%s", i ? "," : "", strchr(node[i].host, ':') ? "[" : "");
         size += escape(to + size, node[i].host);
@@ -159,13 +161,18 @@ static size_t put_hosts(char *to, const struct dli_site *site)
         to[size++] = '/';
         size += escape(to + size, site->service);
     }
+    if (site->kind == DLI_SITE_ZOOKEEPER && site->service[0]) {
+        to[size++] = '/';
+        size += escape(to + size, site->service + 1);
+    }
     return size;
 }
 
 /* The URL of a site and its options; every byte that may be escaped is. */
 static void print_url(char *to, const struct dli_site *site, const struct dlock_options *set)
 {
-    size_t size = (size_t)sprintf(to, "%s://", site->scheme);
+    int alone = site->kind == DLI_SITE_MEMORY && !site->service[0];
+    size_t size = (size_t)sprintf(to, "%s:%s", site->scheme, alone ? "" : "//");
     const char *before = "?";
 
     if (site->kind == DLI_SITE_UNIX)
