@@ -591,7 +591,7 @@ function Client:ping(timeout)
 end
 
 --- Make something go wrong, for a test: only a client of memory: does it. The words are those of dlock_client_fault in
--- manual. seconds: 0 without it; math.huge: until "heal".
+-- the manual. seconds: 0 without it; math.huge: until "heal".
 function Client:fault(what, name, seconds)
   local given, value = name or "", seconds or 0
   refuse_unless(type(what) == "string" and type(given) == "string" and type(value) == "number",
