@@ -6,6 +6,13 @@ from typing import Sequence
 from measure import Bench, Result, interleave
 from report import Section, Spread, Target, number
 
+FAIRLY = {"dlock": "mutex", "fair": "fair", "write": "write", "semaphore": "semaphore, 4 permits", "permits": "permit semaphore, 4 permits",
+          "read": "read"}
+CROWDS = ((8, 8, 0.7), (64, 1, 2.0))  # processes, threads of each, seconds
+JUST = 0.99
+FAIRNESS = """All threads of all processes want one lock all the time; the critical section is empty. *Jain* is Jain's index of how often each
+thread, and each process, got it: 1 means that all got it as often."""
+
 KINDS = {"mutex": "mutex", "fair": "fair", "write": "write", "semaphore": "semaphore, 1 permit", "permits": "permit semaphore, 1 permit",
          "read": "read, all get it"}
 FEW = 10
@@ -46,6 +53,20 @@ def row(kind: str, waiters: int, phase: str, all_: Sequence[Result], few: Sequen
             of(f"{phase}_scripts"), of(f"{phase}_commands"), number(min(result["part"] for result in all_))]
 
 
+def fairness(bench: Bench) -> Section:
+    rows, targets = [], []
+    for processes, threads, seconds in CROWDS:
+        def run(way: str) -> Result:
+            return bench.run(None, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(seconds, 0.3))
+
+        case = f"{processes} x {threads}"
+        for way, all_ in interleave(bench.rounds(3), list(FAIRLY), run).items():
+            just = [Spread.of([result[f"jain_{who}"] for result in all_]) for who in ("threads", "processes")]
+            rows.append([case, FAIRLY[way], str(Spread.of([result["acquired_per_s"] for result in all_])), *map(str, just)])
+            targets += [Target(f"{FAIRLY[way]}, {case}", f"Jain, {who}", one, JUST, False, "") for who, one in zip(("threads", "processes"), just)]
+    return Section("Fairness", FAIRNESS, ["processes x threads", "kind", "acquired/s", "Jain, threads", "Jain, processes"], rows, targets)
+
+
 def row_scale(bench: Bench) -> list[Section]:
     bench.place("free")
     sizes = SIZES[:-1] if bench.quick else SIZES
@@ -61,4 +82,4 @@ def row_scale(bench: Bench) -> list[Section]:
     targets = [Target("many waiters", "tokens that fell", Spread.of(fell), 0, True, ""),
                Target("many waiters", "calls that failed, or locks that were lost", Spread.of(failed), 0, True, "")]
     head = ["kind", "waiters", "grants/s", "relative", "queued us", "scripts per grant", "commands per grant", "got it"]
-    return [Section("Many waiters", TEXT.format(limit=limit(bench)), head, rows, targets)]
+    return [Section("Many waiters", TEXT.format(limit=limit(bench)), head, rows, targets), fairness(bench)]
