@@ -30,7 +30,7 @@ static struct dli_etcd_bytes key_of(const struct dli_multi_row *row, char room[D
 static void all_granted(struct dli_job *job, int i, int64_t created)
 {
     struct dli_multi_row *row = row_of(job, i);
-    const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+    const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
 
     row->token = created * DLI_ETCD_TURNS;
     row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
@@ -98,7 +98,7 @@ static int test_marks(struct dli_job *job, struct dli_etcd_txn *txn, struct name
     int count = 0;
 
     for (int i = 0; i < job->request.multi.count; i++) {
-        const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row_of(job, i)->lease);
+        const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job, i)->lease);
         int known = 0;
 
         for (int j = 0; j < count; j++)
@@ -124,7 +124,7 @@ static void try_all(struct dli_job *job)
     }
     for (int i = 0; i < job->request.multi.count; i++) {
         const struct dli_multi_row *row = row_of(job, i);
-        const struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+        const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
         struct dli_etcd_bytes prefix = dli_etcd_prefix(row->place), end = dli_etcd_prefix_end(row->place, names.end[i]);
 
         dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);

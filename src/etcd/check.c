@@ -244,7 +244,7 @@ static int judge_rights(struct dli_etcd_exam *exam, const struct dli_grpc_call *
 static void tried(struct dli_grpc_call *call)
 {
     struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
-    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     struct dli_etcd_exam *exam;
 
     if (call->status == DLOCK_CLOSED) {
@@ -288,5 +288,5 @@ void dli_etcd_check(struct dli_job *job)
     }
     job->call.method = &method;
     job->call.deadline = now + (job->request.deadline - now) / 3;
-    dli_grpc_begin(&job->lane->etcd->grpc, &job->call);
+    dli_grpc_begin(&dli_etcd_at(job->base.lane)->grpc, &job->call);
 }

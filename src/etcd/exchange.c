@@ -42,7 +42,7 @@ void dli_etcd_granted(struct dli_job *job, int64_t more)
     struct dli_answer *answer = &request->exchange.answer;
     int64_t block = request->exchange.wish.block;
 
-    dli_etcd_hold(job->lane->etcd, request->exchange.wish.want, job->created);
+    dli_etcd_hold(dli_etcd_at(job->base.lane), request->exchange.wish.want, job->created);
     if (job->created >= INT64_C(1) << 46) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
         return;
@@ -103,7 +103,7 @@ static void was_shut_out(struct dli_job *job)
         return;
     job->session->mark = reply.revision;
     dli_etcd_reply_free(&reply);
-    dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+    dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
     job->request.exchange.answer.got = DLI_TRY_GATE;
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -129,7 +129,7 @@ static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
     if (reply->result[2].keys > 0) {
         dli_etcd_shut_out(job);
     } else if (own->keys == 0) { /* it vanished: stand in line anew */
-        dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+        dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
         dli_etcd_again(job, put);
     } else if (dli_etcd_lives(job, &own->found[0])) {
         job->created = own->found[0].created;
@@ -264,9 +264,9 @@ static void put(struct dli_job *job)
 
 static void acquire(struct dli_job *job)
 {
-    struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
     struct dli_etcd_session *session =
-        dli_etcd_session(job->lane->etcd, job->request.exchange.wish.lease + job->request.exchange.delay);
+        dli_etcd_session(dli_etcd_at(job->base.lane), job->request.exchange.wish.lease + job->request.exchange.delay);
 
     if (!waiter || waiter->held || !session || !dli_etcd_stands(job)) {
         put(job);
@@ -305,7 +305,7 @@ static void dropped(struct dli_job *job)
         return;
     job->request.exchange.answer.released = reply.result[0].count > 0;
     if (job->request.exchange.wish.doubt)
-        dli_etcd_marked(job->lane->etcd, reply.revision);
+        dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
     dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -316,7 +316,7 @@ static void dropped(struct dli_job *job)
  */
 static void drop(struct dli_job *job)
 {
-    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     char key[DLI_ETCD_KEY_MAX];
     struct dli_etcd_marks marks;
     struct dli_etcd_txn txn = {0};

@@ -8,13 +8,11 @@
  * acquisition is made harmless by its session's mark, see session.c. A permit semaphore has <name>/permit-<owner id>, see
  * permit.c. A closed gate is dlock_gate/<name>, see gate.c.
  *
- * All I/O is done by the thread of lane 0, to which everything here belongs. Other threads put jobs into the inbox, and
- * get them back from the outbox of their lane. etcd.mutex guards inbox, outboxes, sleeping and shut.
+ * All I/O is done by the thread of lane 0, to which everything here belongs. Jobs come to it and go back by lanes/lanes.h.
  */
 #ifndef DLI_ETCD_INNER_H
 #define DLI_ETCD_INNER_H
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/list.h"
@@ -22,11 +20,12 @@
 #include "base/url.h"
 #include "etcd/codec/codec.h"
 #include "etcd/grpc/grpc.h"
+#include "lanes/lanes.h"
 #include "net/net.h"
 #include "store/store.h"
 #include "sys/sys.h"
 
-enum { DLI_ETCD_LANES = 16, DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4, DLI_ETCD_WORDS = 64 };
+enum { DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4 };
 enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
 
 /* Where one lock is kept: below its name. */
@@ -57,11 +56,7 @@ struct dli_etcd_session {
 /* One request on its way. */
 struct dli_job {
     struct dli_request request; /* first */
-    struct dli_link link;       /* in inbox, outbox or session.parked */
-    struct dli_lane *lane;      /* that it came from */
-    uint32_t done;              /* atomic: execute is over */
-    int slot;                   /* its word in etcd.words */
-    int sleeps;                 /* execute waits for it */
+    struct dli_lane_job base;   /* base.link: also in session.parked */
     int tries, at;
     int64_t created;                  /* of its key, as far as it is known */
     struct dli_etcd_session *session; /* of its key */
@@ -103,21 +98,9 @@ struct dli_etcd_waiter {
     char name[];
 };
 
-struct dli_lane {
-    struct dli_etcd *etcd;
-    int index, wake_fd;
-    int sleeping;
-    struct dli_link outbox;
-};
-
 struct dli_etcd {
     struct dli_store store; /* first */
-    pthread_mutex_t mutex;
-    struct dli_link inbox;
-    struct dli_lane *lane[DLI_ETCD_LANES];
-    int shut;
-    uint32_t words[DLI_ETCD_WORDS], slots; /* atomics, futexes: callers of execute sleep on them */
-    int64_t commands;                      /* atomic */
+    struct dli_lanes lanes;
     char text[DLI_FINDING_WHERE];
     const char *user, *password;
     int64_t patience, drift_ppm; /* for one call */
@@ -149,6 +132,17 @@ static inline struct dli_job *dli_etcd_job_of(struct dli_request *request)
     return DLI_OBJECT(request, struct dli_job, request);
 }
 
+/* The job in a list by its base.link. */
+static inline struct dli_job *dli_etcd_job_at(const struct dli_link *link)
+{
+    return DLI_OBJECT(link, struct dli_job, base.link);
+}
+
+static inline struct dli_etcd *dli_etcd_at(const struct dli_lane *lane)
+{
+    return DLI_OBJECT(lane->lanes, struct dli_etcd, lanes);
+}
+
 static inline struct dli_etcd_bytes dli_etcd_text(const char *bytes, size_t size)
 {
     return (struct dli_etcd_bytes){bytes, size};
@@ -167,7 +161,6 @@ void dli_etcd_execute(struct dli_lane *lane, struct dli_request *request);
 void dli_etcd_step(struct dli_lane *lane, int64_t now);
 int64_t dli_etcd_alarm(const struct dli_lane *lane);
 int dli_etcd_sleep(struct dli_lane *lane, struct pollfd *fds);
-void dli_etcd_awake(struct dli_lane *lane);
 void dli_etcd_shut(struct dli_lane *lane);
 
 /* ---- job.c */

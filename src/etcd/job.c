@@ -17,7 +17,8 @@ struct dli_request *dli_etcd_request_new(struct dli_store *store)
     (void)store;
     if (!job)
         return NULL;
-    dli_list_init(&job->link);
+    dli_list_init(&job->base.link);
+    job->base.request = &job->request;
     return &job->request;
 }
 
@@ -34,48 +35,14 @@ void dli_etcd_request_free(struct dli_request *request)
 
 /* ---- the end */
 
-static void give_back(struct dli_job *job)
-{
-    struct dli_lane *lane = job->lane;
-
-    pthread_mutex_lock(&lane->etcd->mutex);
-    dli_list_append(&lane->outbox, &job->link);
-    pthread_mutex_unlock(&lane->etcd->mutex);
-    dli_wake_set(lane->wake_fd);
-}
-
 void dli_etcd_finish(struct dli_job *job)
 {
-    struct dli_request *request = &job->request;
-
-    if (request->verb == DLI_VERB_EXCHANGE) {
-        request->exchange.answer.status = request->status;
-        request->exchange.answer.sent = request->sent;
-        request->exchange.answer.refused = request->refused;
-        request->exchange.answer.repeated = request->repeated;
-    }
-    dli_list_remove(&job->link);
-    if (job->sleeps) {
-        uint32_t *word = &job->lane->etcd->words[job->slot];
-
-        __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE); /* the job may be gone from here on */
-        __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-        dli_futex_wake(word, INT32_MAX);
-    } else if (job->lane->index > 0) {
-        give_back(job);
-    } else if (request->done) {
-        request->done(request);
-    }
+    dli_lanes_finish(&job->base);
 }
 
 void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence)
 {
-    struct dli_request *request = &job->request;
-
-    request->status = status;
-    if (request->reason && sentence)
-        dli_fail(request->reason, status, "%s", sentence);
-    dli_etcd_finish(job);
+    dli_lanes_fail(&job->base, status, sentence);
 }
 
 /* ---- calls */
@@ -93,7 +60,7 @@ static void call_failed(struct dli_job *job)
 /* Whether the server does not accept the token, and there is another one to be had. */
 static int token_is_old(const struct dli_job *job)
 {
-    return job->lane->etcd->user[0] && job->call.code > 0 &&
+    return dli_etcd_at(job->base.lane)->user[0] && job->call.code > 0 &&
            (strstr(job->call.text, "invalid auth token") || strstr(job->call.text, "auth store is old"));
 }
 
@@ -102,13 +69,13 @@ void dli_etcd_job_ended(struct dli_grpc_call *call)
     struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
 
     if (token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
-        dli_etcd_logout(job->lane->etcd);
+        dli_etcd_logout(dli_etcd_at(job->base.lane));
         dli_etcd_start(job);
     } else if (call->status == DLOCK_NOT_FOUND && job->session && job->tries++ < DLI_ETCD_TRIES) {
         dli_etcd_session_lost(job->session);
         dli_etcd_start(job);
     } else if (call->status == DLOCK_NOT_FOUND) {
-        dli_etcd_sessions_doubt(job->lane->etcd);
+        dli_etcd_sessions_doubt(dli_etcd_at(job->base.lane));
         call->status = DLOCK_UNREACHABLE;
         call_failed(job);
     } else if (call->status != DLOCK_OK) {
@@ -126,7 +93,7 @@ void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, vo
     job->answered = answered;
     job->call.method = method;
     job->call.deadline = job->request.deadline;
-    dli_grpc_begin(&job->lane->etcd->grpc, &job->call);
+    dli_grpc_begin(&dli_etcd_at(job->base.lane)->grpc, &job->call);
 }
 
 void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void (*answered)(struct dli_job *job))

@@ -50,7 +50,7 @@ void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, voi
 {
     job->resumed = resumed;
     job->session = session;
-    dli_list_append(&session->parked, &job->link);
+    dli_list_append(&session->parked, &job->base.link);
     session->ask_at = 0;
 }
 
@@ -104,7 +104,7 @@ static void alive_ended(struct dli_grpc_call *call)
 static void expire_parked(struct dli_etcd_session *session, int64_t now)
 {
     for (struct dli_link *link = session->parked.next, *next; link != &session->parked; link = next) {
-        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+        struct dli_job *job = dli_etcd_job_at(link);
 
         next = link->next;
         if (now < job->request.deadline)
@@ -164,7 +164,7 @@ static int64_t alarm_of(const struct dli_etcd_session *session)
         other = at;
     at = other < at ? other : at;
     for (const struct dli_link *link = session->parked.next; link != &session->parked; link = link->next) {
-        other = DLI_OBJECT(link, struct dli_job, link)->request.deadline;
+        other = dli_etcd_job_at(link)->request.deadline;
         at = other < at ? other : at;
     }
     return at;

@@ -56,7 +56,7 @@ static void waited(struct dli_job *job)
     answer->token = answer->tokens = open;
     answer->left = -1;
     if (open)
-        dli_etcd_forget(job->lane->etcd, number);
+        dli_etcd_forget(dli_etcd_at(job->base.lane), number);
     else if (!shut && job->request.exchange.wish.patient)
         dli_etcd_watch_for(job, number, reply.result[0].found[0].key, reply.revision);
     dli_etcd_reply_free(&reply);

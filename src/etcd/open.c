@@ -21,7 +21,7 @@ static void stats(struct dli_store *store, int64_t *all)
 {
     struct dli_etcd *etcd = dli_etcd_of(store);
 
-    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&etcd->commands, __ATOMIC_RELAXED);
+    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&etcd->lanes.commands, __ATOMIC_RELAXED);
     dli_budget_count(&etcd->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
@@ -31,7 +31,7 @@ static void want(struct dli_store *store)
     struct dli_etcd *etcd = dli_etcd_of(store);
 
     if (!__atomic_exchange_n(&etcd->follows, 1, __ATOMIC_ACQ_REL))
-        dli_wake_set(etcd->lane[0]->wake_fd);
+        dli_wake_set(etcd->lanes.lane[0]->wake_fd);
 }
 
 static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
@@ -57,7 +57,7 @@ static void store_free(struct dli_store *store)
     free(etcd->token);
     dli_tls_free(etcd->tls);
     dli_budget_fini(&etcd->budget);
-    pthread_mutex_destroy(&etcd->mutex);
+    dli_lanes_fini(&etcd->lanes);
     free(etcd);
 }
 
@@ -81,7 +81,7 @@ static const struct dli_store_ops ops = {
     .step = dli_etcd_step,
     .alarm = dli_etcd_alarm,
     .sleep = dli_etcd_sleep,
-    .awake = dli_etcd_awake,
+    .awake = dli_lane_awake,
     .shut = dli_etcd_shut,
 };
 
@@ -116,7 +116,6 @@ static void set_members(struct dli_etcd *etcd, const struct dlock_options *optio
 
 static void set_lists(struct dli_etcd *etcd)
 {
-    dli_list_init(&etcd->inbox);
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
     dli_list_init(&etcd->exams);
@@ -136,7 +135,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
         free(etcd);
         return status;
     }
-    pthread_mutex_init(&etcd->mutex, NULL);
+    dli_lanes_init(&etcd->lanes);
     dli_budget_init(&etcd->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     set_lists(etcd);
     set_members(etcd, options, site);

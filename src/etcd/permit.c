@@ -141,7 +141,7 @@ static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
     } else if (own->keys == 0 && !dli_etcd_stands(job) && sums.all + job->request.exchange.wish.permits > sums.total) {
         dli_etcd_not_granted(job);
     } else if (own->keys == 0 && job->at++ < TRIES) {
-        dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.want);
+        dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
         put(job, dli_etcd_stands(job) ? NULL : reply);
     } else if (own->keys == 0) {
         dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the semaphore changes too often");
@@ -219,7 +219,8 @@ static void ask(struct dli_job *job)
 
 static void entered(struct dli_job *job)
 {
-    const struct dli_etcd_waiter *waiter = dli_etcd_waiter(job->lane->etcd, job->request.exchange.wish.want);
+    const struct dli_etcd_waiter *waiter =
+        dli_etcd_waiter(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
 
     job->at = 0;
     if (dli_etcd_stands(job) && !waiter)

@@ -38,7 +38,7 @@ static void moved(struct dli_job *job)
     if (dli_etcd_read(job, 0, &reply))
         return;
     if (reply.succeeded)
-        dli_etcd_hold(job->lane->etcd, dli_etcd_number(row_of(job)->owner), reply.revision);
+        dli_etcd_hold(dli_etcd_at(job->base.lane), dli_etcd_number(row_of(job)->owner), reply.revision);
     kept(job, reply.succeeded && !job->session->over);
     dli_etcd_reply_free(&reply);
     next_row(job);
@@ -64,7 +64,7 @@ static void move(struct dli_job *job)
 /* 1: the row is decided. 0: the job is parked. */
 static int same(struct dli_job *job, const struct dli_renewal *row)
 {
-    struct dli_etcd_session *session = dli_etcd_session(job->lane->etcd, row->lease);
+    struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
     const struct dli_etcd_waiter *hold;
 
     job->session = session;
@@ -76,7 +76,7 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
         dli_etcd_refresh(job, session, next_row);
         return 0;
     }
-    hold = dli_etcd_watch_hold(job->lane->etcd, row);
+    hold = dli_etcd_watch_hold(dli_etcd_at(job->base.lane), row);
     if (hold && hold->unsure) {
         move(job);
         return 0;

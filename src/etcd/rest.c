@@ -29,7 +29,7 @@ static void rested(struct dli_job *job)
         return;
     job->request.exchange.answer.released = reply.succeeded;
     if (job->request.exchange.wish.doubt)
-        dli_etcd_marked(job->lane->etcd, reply.revision);
+        dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
     dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -56,14 +56,14 @@ static void leased(struct dli_job *job)
     step->lease = lease.id;
     step->keep_value = 1;
     if (exchange->wish.doubt) {
-        dli_etcd_mark_all(job->lane->etcd, &txn, &marks, dli_etcd_then);
-        dli_etcd_mark_all(job->lane->etcd, &txn, &marks, dli_etcd_otherwise);
+        dli_etcd_mark_all(dli_etcd_at(job->base.lane), &txn, &marks, dli_etcd_then);
+        dli_etcd_mark_all(dli_etcd_at(job->base.lane), &txn, &marks, dli_etcd_otherwise);
     }
     dli_etcd_call_txn(job, &txn, rested);
 }
 
 void dli_etcd_rest(struct dli_job *job)
 {
-    dli_etcd_forget(job->lane->etcd, job->request.exchange.wish.drop);
+    dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.drop);
     dli_etcd_lease_for(job, job->request.exchange.wish.rest, leased);
 }

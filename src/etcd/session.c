@@ -34,7 +34,7 @@ void dli_etcd_resume(struct dli_etcd_session *session)
     while ((link = dli_list_pop(&session->parked)))
         dli_list_append(&all, link);
     while ((link = dli_list_pop(&all))) {
-        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+        struct dli_job *job = dli_etcd_job_at(link);
 
         job->resumed(job);
     }
@@ -80,7 +80,7 @@ static void grant_failed(struct dli_etcd_session *session, dlock_status status, 
     struct dli_link *link;
 
     while ((link = dli_list_pop(&session->parked))) {
-        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+        struct dli_job *job = dli_etcd_job_at(link);
 
         job->session = NULL;
         dli_etcd_fail(job, status, sentence);
@@ -141,7 +141,7 @@ int64_t dli_etcd_since(const struct dli_etcd_session *session, int64_t lease)
 
 int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dli_job *job))
 {
-    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     struct dli_etcd_session *session = pending(etcd, seconds_of(lease));
     int begun = session != NULL;
 
@@ -153,7 +153,7 @@ int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dl
         return 0;
     }
     job->resumed = resumed;
-    dli_list_append(&session->parked, &job->link);
+    dli_list_append(&session->parked, &job->base.link);
     if (job->request.deadline < session->call.deadline)
         session->call.deadline = job->request.deadline;
     if (!begun)
@@ -221,7 +221,7 @@ void dli_etcd_sessions_end(struct dli_etcd *etcd)
         struct dli_link *parked;
 
         while ((parked = dli_list_pop(&session->parked)))
-            dli_etcd_fail(DLI_OBJECT(parked, struct dli_job, link), DLOCK_CLOSED, "the client was closed");
+            dli_etcd_fail(dli_etcd_job_at(parked), DLOCK_CLOSED, "the client was closed");
     }
 }
 

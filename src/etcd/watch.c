@@ -98,7 +98,7 @@ static struct dli_etcd_waiter *waiter_new(struct dli_etcd *etcd, const struct dl
 static struct dli_etcd_waiter *waits(struct dli_job *job, struct dli_etcd_bytes own, int64_t revision)
 {
     int64_t number = job->request.exchange.wish.want;
-    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
 
     if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
@@ -115,7 +115,7 @@ void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_et
     struct dli_etcd_waiter *waiter = waits(job, own, revision);
 
     if (waiter)
-        begin(job->lane->etcd, &waiter->watch[0], before, revision + 1);
+        begin(dli_etcd_at(job->base.lane), &waiter->watch[0], before, revision + 1);
 }
 
 void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd)
@@ -127,13 +127,13 @@ void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, cons
     if (!waiter)
         return;
     waiter->more = crowd->leave - 1;
-    dli_etcd_watch_begin(job->lane->etcd, &waiter->watch[0], &claims);
-    dli_etcd_watch_begin(job->lane->etcd, &waiter->watch[2], &total);
+    dli_etcd_watch_begin(dli_etcd_at(job->base.lane), &waiter->watch[0], &claims);
+    dli_etcd_watch_begin(dli_etcd_at(job->base.lane), &waiter->watch[2], &total);
 }
 
 void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision)
 {
-    struct dli_etcd *etcd = job->lane->etcd;
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     struct dli_etcd_waiter *waiter = dli_etcd_waiter(etcd, number);
 
     if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))

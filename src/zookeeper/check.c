@@ -26,7 +26,7 @@ struct dli_zk_check {
 
 static void add(struct dli_zk_check *check, int32_t code, const char *detail)
 {
-    const char *where = check->job->lane->zk->member[check->at].target.text;
+    const char *where = dli_zk_at(check->job->base.lane)->member[check->at].target.text;
     struct dli_finding *finding = dli_findings_add(check->job->request.check.found, code);
 
     if (!finding)
@@ -58,7 +58,7 @@ static void judge(struct dli_zk_check *check)
     if (strstr(text, "not currently serving")) {
         add(check, DLOCK_FINDING_NO_ANSWER, "it has no leader");
         dli_fail(&check->reason, DLOCK_UNREACHABLE, "The member %s has no leader.",
-                 check->job->lane->zk->member[check->at].target.text);
+                 dli_zk_at(check->job->base.lane)->member[check->at].target.text);
         return;
     }
     judge_version(check, text);
@@ -98,7 +98,7 @@ static void end(struct dli_zk_check *check)
 /* Begin with the member at. 0, or -1 without memory. */
 static int begin(struct dli_zk_check *check, int64_t now)
 {
-    struct dli_zk *zk = check->job->lane->zk;
+    struct dli_zk *zk = dli_zk_at(check->job->base.lane);
     int64_t left = (check->job->request.deadline - now) / (zk->members - check->at);
     const struct dli_conn_config *config = &zk->member[check->at];
 
@@ -115,7 +115,7 @@ static void next(struct dli_zk_check *check, int64_t now)
 {
     dli_conn_free(check->conn);
     check->conn = NULL;
-    if (++check->at >= check->job->lane->zk->members || begin(check, now))
+    if (++check->at >= dli_zk_at(check->job->base.lane)->members || begin(check, now))
         end(check);
 }
 
@@ -213,5 +213,5 @@ void dli_zk_check(struct dli_job *job)
         return;
     }
     dli_list_init(&check->link);
-    dli_list_append(&job->lane->zk->checks, &check->link);
+    dli_list_append(&dli_zk_at(job->base.lane)->checks, &check->link);
 }

@@ -20,14 +20,14 @@ static void dropped(struct dli_job *job, int released)
 {
     job->request.exchange.answer.released = released;
     job->request.status = DLOCK_OK;
-    dli_zk_forget(job->lane->zk, number_of(job));
+    dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
     dli_zk_finish(job);
 }
 
 /* NO_NODE after a delete whose reply was lost: it was that one. */
 static void deleted(struct dli_job *job)
 {
-    const struct dli_zk_entry *entry = dli_zk_entry(job->lane->zk, number_of(job));
+    const struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), number_of(job));
     int32_t error = job->call[0].error;
 
     if (error && error != DLI_ZK_NO_NODE)
@@ -93,9 +93,9 @@ static void search(struct dli_job *job)
 
 void dli_zk_drop(struct dli_job *job)
 {
-    struct dli_zk_entry *entry = dli_zk_entry(job->lane->zk, number_of(job));
+    struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), number_of(job));
 
-    if (!entry || !(job->session = dli_zk_session(job->lane->zk, entry->session)))
+    if (!entry || !(job->session = dli_zk_session(dli_zk_at(job->base.lane), entry->session)))
         dropped(job, 0);
     else if (entry->state == DLI_ZK_KNOWN)
         delete_known(job, entry);

@@ -28,7 +28,7 @@ static int64_t number_of(const struct dli_job *job)
 
 static struct dli_zk_entry *entry_of(const struct dli_job *job)
 {
-    return dli_zk_entry(job->lane->zk, number_of(job));
+    return dli_zk_entry(dli_zk_at(job->base.lane), number_of(job));
 }
 
 static int stands(const struct dli_job *job)
@@ -60,7 +60,7 @@ static void granted(struct dli_job *job, struct dli_zk_entry *entry)
     struct dli_request *request = &job->request;
     struct dli_answer *answer = &request->exchange.answer;
 
-    dli_zk_unwatch(job->lane->zk, &entry->watch[0]);
+    dli_zk_unwatch(dli_zk_at(job->base.lane), &entry->watch[0]);
     entry->held = 1;
     if (entry->czxid >= token_end) {
         dli_zk_fail(job, DLOCK_UNFIT, "the transaction id of ZooKeeper is too high for fencing tokens below 2^53");
@@ -91,7 +91,7 @@ static void removed(struct dli_job *job)
         dli_zk_fail_error(job, error);
         return;
     }
-    dli_zk_forget(job->lane->zk, number_of(job));
+    dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
     not_granted(job, (enum dli_try)job->at);
 }
 
@@ -121,7 +121,7 @@ static void watched(struct dli_job *job)
 static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk *zk = dli_zk_at(job->base.lane);
     char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask[2] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
 
@@ -165,7 +165,7 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
             before = child;
     }
     if (!own) { /* it vanished: stand in line anew */
-        dli_zk_forget(job->lane->zk, number_of(job));
+        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         dli_zk_again(job, create);
     } else if (wrong) {
         go_away(job, DLI_TRY_WRONG_KIND);
@@ -204,7 +204,7 @@ static void judge_reply(struct dli_job *job, int call)
 static void looked(struct dli_job *job)
 {
     if (job->call[0].error == DLI_ZK_NO_NODE) { /* with all nodes below it */
-        dli_zk_forget(job->lane->zk, number_of(job));
+        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         dli_zk_again(job, create);
     } else {
         judge_reply(job, 0);
@@ -231,7 +231,7 @@ static void created(struct dli_job *job)
     if (error == DLI_ZK_NO_NODE) {
         dli_zk_make_parents(job, job->request.place, create);
     } else if (error) {
-        dli_zk_forget(job->lane->zk, number_of(job));
+        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         job->request.refused = 1;
         dli_zk_fail_error(job, error);
     } else if (dli_zk_decode_created(dli_zk_body(job, 0), &path, &stat)) {
@@ -252,11 +252,11 @@ static void create(struct dli_job *job)
     struct dli_zk_ask ask[2] = {{
                                     .op = DLI_ZK_CREATE,
                                     .flags = DLI_ZK_EPHEMERAL_SEQUENTIAL,
-                                    .mine = job->lane->zk->user[0] != '\0',
+                                    .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
                                 },
                                 {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
 
-    if (!entry && !(entry = dli_zk_entry_new(job->lane->zk, job->request.place, number_of(job)))) {
+    if (!entry && !(entry = dli_zk_entry_new(dli_zk_at(job->base.lane), job->request.place, number_of(job)))) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a place in line");
         return;
     }
@@ -333,7 +333,7 @@ static void search(struct dli_job *job)
 
 static void acquire(struct dli_job *job)
 {
-    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk *zk = dli_zk_at(job->base.lane);
     struct dli_zk_entry *entry = entry_of(job);
 
     if (entry && !(job->session = dli_zk_session(zk, entry->session))) {

@@ -68,7 +68,7 @@ void dli_zk_refresh(struct dli_job *job, struct dli_zk_session *session, void (*
 {
     job->resumed = resumed;
     job->session = session;
-    dli_list_append(&session->parked, &job->link);
+    dli_list_append(&session->parked, &job->base.link);
     session->ask_at = 0;
 }
 
@@ -80,7 +80,7 @@ void dli_zk_resume(struct dli_zk_session *session)
     while ((link = dli_list_pop(&session->parked)))
         dli_list_append(&all, link);
     while ((link = dli_list_pop(&all))) {
-        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+        struct dli_job *job = dli_zk_job_at(link);
 
         job->resumed(job);
     }
@@ -90,7 +90,7 @@ void dli_zk_resume(struct dli_zk_session *session)
 static void expire_parked(struct dli_zk_session *session, int64_t now)
 {
     for (struct dli_link *link = session->parked.next, *next; link != &session->parked; link = next) {
-        struct dli_job *job = DLI_OBJECT(link, struct dli_job, link);
+        struct dli_job *job = dli_zk_job_at(link);
 
         next = link->next;
         if (now < job->request.deadline)
@@ -183,7 +183,7 @@ static int64_t alarm_of(const struct dli_zk_session *session)
     if (session->phase == DLI_ZK_UP && !session->beat.session && session->ask_at < at)
         at = session->ask_at;
     for (const struct dli_link *link = session->parked.next; link != &session->parked; link = link->next) {
-        other = DLI_OBJECT(link, struct dli_job, link)->request.deadline;
+        other = dli_zk_job_at(link)->request.deadline;
         at = other < at ? other : at;
     }
     return at;

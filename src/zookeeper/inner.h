@@ -9,24 +9,23 @@
  * The protocol is spoken here, over net/, and not by libzookeeper, because that one tells nobody when an answered ping was
  * sent, resolves names in a call that blocks, and ends the parent's session from a forked child. Its messages are few.
  *
- * All I/O is done by the thread of lane 0, to which everything here belongs. Other threads put jobs into the inbox, and
- * get them back from the outbox of their lane. zk.mutex guards inbox, outboxes, sleeping and shut.
+ * All I/O is done by the thread of lane 0, to which everything here belongs. Jobs come to it and go back by lanes/lanes.h.
  */
 #ifndef DLI_ZOOKEEPER_INNER_H
 #define DLI_ZOOKEEPER_INNER_H
 
-#include <pthread.h>
 #include <string.h>
 
 #include "base/list.h"
 #include "base/options.h"
 #include "base/url.h"
+#include "lanes/lanes.h"
 #include "net/net.h"
 #include "store/store.h"
 #include "sys/sys.h"
 #include "zookeeper/codec/codec.h"
 
-enum { DLI_ZK_LANES = 16, DLI_ZK_TRIES = 4, DLI_ZK_WORDS = 64, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 2 };
+enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 2 };
 enum { DLI_ZK_MS = 1000, DLI_ZK_STAMPS = 16, DLI_ZK_PATH_MAX = 128 + 1024 + 32 + DLI_OWNER_MAX };
 
 struct dli_job;
@@ -92,11 +91,7 @@ struct dli_zk_session {
 /* One request of the client on its way. */
 struct dli_job {
     struct dli_request request; /* first */
-    struct dli_link link;       /* in inbox, outbox or session.parked */
-    struct dli_lane *lane;      /* that it came from */
-    uint32_t done;              /* atomic: execute is over */
-    int slot;                   /* its word in zk.words */
-    int sleeps;                 /* execute waits for it */
+    struct dli_lane_job base;   /* base.link: also in session.parked */
     int tries, at;
     int refreshed;                   /* a renewal that has waited for a heartbeat */
     int64_t value;                   /* the result of a change of a latch; of parents.c */
@@ -144,21 +139,9 @@ struct dli_zk_entry {
     char name[];
 };
 
-struct dli_lane {
-    struct dli_zk *zk;
-    int index, wake_fd;
-    int sleeping;
-    struct dli_link outbox;
-};
-
 struct dli_zk {
     struct dli_store store; /* first */
-    pthread_mutex_t mutex;
-    struct dli_link inbox;
-    struct dli_lane *lane[DLI_ZK_LANES];
-    int shut;
-    uint32_t words[DLI_ZK_WORDS], slots; /* atomics, futexes: callers of execute sleep on them */
-    int64_t commands;                    /* atomic */
+    struct dli_lanes lanes;
     char text[DLI_FINDING_WHERE];
     char chroot[128]; /* "" or "/a/b" */
     const char *user, *password;
@@ -195,15 +178,24 @@ static inline struct dli_job *dli_zk_job_of(struct dli_request *request)
     return DLI_OBJECT(request, struct dli_job, request);
 }
 
+/* The job in a list by its base.link. */
+static inline struct dli_job *dli_zk_job_at(const struct dli_link *link)
+{
+    return DLI_OBJECT(link, struct dli_job, base.link);
+}
+
+static inline struct dli_zk *dli_zk_at(const struct dli_lane *lane)
+{
+    return DLI_OBJECT(lane->lanes, struct dli_zk, lanes);
+}
+
 /* ---- lane.c: the lanes of store/store.h */
 struct dli_lane *dli_zk_lane_new(struct dli_store *store, int index, int wake_fd);
-void dli_zk_lane_free(struct dli_lane *lane);
 dlock_status dli_zk_push(struct dli_lane *lane, struct dli_request *request);
 void dli_zk_execute(struct dli_lane *lane, struct dli_request *request);
 void dli_zk_step(struct dli_lane *lane, int64_t now);
 int64_t dli_zk_alarm(const struct dli_lane *lane);
 int dli_zk_sleep(struct dli_lane *lane, struct pollfd *fds);
-void dli_zk_awake(struct dli_lane *lane);
 void dli_zk_shut(struct dli_lane *lane);
 
 /* ---- job.c */

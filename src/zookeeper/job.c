@@ -27,7 +27,8 @@ struct dli_request *dli_zk_request_new(struct dli_store *store)
     (void)store;
     if (!job)
         return NULL;
-    dli_list_init(&job->link);
+    dli_list_init(&job->base.link);
+    job->base.request = &job->request;
     job->call[0].ended = first_ended;
     job->call[1].ended = second_ended;
     return &job->request;
@@ -47,48 +48,14 @@ void dli_zk_request_free(struct dli_request *request)
 
 /* ---- the end */
 
-static void give_back(struct dli_job *job)
-{
-    struct dli_lane *lane = job->lane;
-
-    pthread_mutex_lock(&lane->zk->mutex);
-    dli_list_append(&lane->outbox, &job->link);
-    pthread_mutex_unlock(&lane->zk->mutex);
-    dli_wake_set(lane->wake_fd);
-}
-
 void dli_zk_finish(struct dli_job *job)
 {
-    struct dli_request *request = &job->request;
-
-    if (request->verb == DLI_VERB_EXCHANGE) {
-        request->exchange.answer.status = request->status;
-        request->exchange.answer.sent = request->sent;
-        request->exchange.answer.refused = request->refused;
-        request->exchange.answer.repeated = request->repeated;
-    }
-    dli_list_remove(&job->link);
-    if (job->sleeps) {
-        uint32_t *word = &job->lane->zk->words[job->slot];
-
-        __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE); /* the job may be gone from here on */
-        __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-        dli_futex_wake(word, INT32_MAX);
-    } else if (job->lane->index > 0) {
-        give_back(job);
-    } else if (request->done) {
-        request->done(request);
-    }
+    dli_lanes_finish(&job->base);
 }
 
 void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence)
 {
-    struct dli_request *request = &job->request;
-
-    request->status = status;
-    if (request->reason && sentence)
-        dli_fail(request->reason, status, "%s", sentence);
-    dli_zk_finish(job);
+    dli_lanes_fail(&job->base, status, sentence);
 }
 
 void dli_zk_fail_bytes(struct dli_job *job)

@@ -47,14 +47,14 @@ static void waited(struct dli_job *job)
     answer->token = answer->tokens = open;
     answer->left = -1;
     if (open)
-        dli_zk_forget(job->lane->zk, number_of(job->request.place));
+        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job->request.place));
     job->request.status = DLOCK_OK;
     dli_zk_finish(job);
 }
 
 void dli_zk_latch_wait(struct dli_job *job)
 {
-    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk *zk = dli_zk_at(job->base.lane);
     int64_t number = number_of(job->request.place);
     struct dli_zk_entry *entry = dli_zk_entry(zk, number);
     struct dli_zk_session *session = entry ? dli_zk_session(zk, entry->session) : NULL;
@@ -139,7 +139,7 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
               : left > 0  ? DLI_ZK_SET_DATA
                           : DLI_ZK_DELETE,
         .flags = DLI_ZK_PERSISTENT,
-        .mine = job->lane->zk->user[0] != '\0',
+        .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
     };
 

@@ -118,7 +118,7 @@ static void connect_now(struct dli_zk_session *session, int64_t now)
 
     if (dli_budget_refused(&session->zk->budget, &refusal, now))
         dli_zk_calls_fail(&session->waiting, &refusal, 0);
-    if (session->zk->shut || now < session->next_at)
+    if (session->zk->lanes.shut || now < session->next_at)
         return;
     if ((at = dli_budget_take(&session->zk->budget, now)) > 0)
         session->next_at = at;
@@ -334,7 +334,7 @@ int64_t dli_zk_link_alarm(const struct dli_zk_session *session)
         other = session->conn->deadline;
     else if (session->phase == DLI_ZK_GREETING)
         other = session->greeted + session->conn->config->connect_timeout;
-    else if (session->phase == DLI_ZK_DOWN && !session->zk->shut)
+    else if (session->phase == DLI_ZK_DOWN && !session->zk->lanes.shut)
         other = session->next_at;
     return other < at ? other : at;
 }

@@ -21,7 +21,7 @@ static void stats(struct dli_store *store, int64_t *all)
 {
     struct dli_zk *zk = dli_zk_of(store);
 
-    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&zk->commands, __ATOMIC_RELAXED);
+    all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&zk->lanes.commands, __ATOMIC_RELAXED);
     dli_budget_count(&zk->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
@@ -50,7 +50,7 @@ static void store_free(struct dli_store *store)
     dli_zk_forget_all(zk);
     dli_tls_free(zk->tls);
     dli_budget_fini(&zk->budget);
-    pthread_mutex_destroy(&zk->mutex);
+    dli_lanes_fini(&zk->lanes);
     free(zk);
 }
 
@@ -64,7 +64,7 @@ static const struct dli_store_ops ops = {
     .request_free = dli_zk_request_free,
     .shard = shard,
     .lane_new = dli_zk_lane_new,
-    .lane_free = dli_zk_lane_free,
+    .lane_free = dli_lane_free,
     .push = dli_zk_push,
     .execute = dli_zk_execute,
     .want = want,
@@ -74,7 +74,7 @@ static const struct dli_store_ops ops = {
     .step = dli_zk_step,
     .alarm = dli_zk_alarm,
     .sleep = dli_zk_sleep,
-    .awake = dli_zk_awake,
+    .awake = dli_lane_awake,
     .shut = dli_zk_shut,
 };
 
@@ -102,7 +102,6 @@ static void set_members(struct dli_zk *zk, const struct dlock_options *options, 
 
 static void set_lists(struct dli_zk *zk)
 {
-    dli_list_init(&zk->inbox);
     dli_list_init(&zk->sessions);
     dli_list_init(&zk->ended);
     dli_list_init(&zk->checks);
@@ -122,7 +121,7 @@ dlock_status dli_zookeeper_open(const struct dlock_options *options, const struc
         free(zk);
         return status;
     }
-    pthread_mutex_init(&zk->mutex, NULL);
+    dli_lanes_init(&zk->lanes);
     dli_budget_init(&zk->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     set_lists(zk);
     set_members(zk, options, site);

@@ -49,7 +49,7 @@ static void make(struct dli_job *job)
         .op = DLI_ZK_CREATE_CONTAINER,
         .path = {job->parents->path, (size_t)job->value},
         .flags = DLI_ZK_CONTAINER,
-        .mine = job->lane->zk->user[0] != '\0',
+        .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
     };
 
     dli_zk_ask(job, &ask, 1, made);

@@ -26,7 +26,7 @@ static void kept(struct dli_job *job, int value)
 
 static void watched(struct dli_job *job)
 {
-    struct dli_zk_entry *entry = dli_zk_entry(job->lane->zk, dli_zk_number(row_of(job)->owner));
+    struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), dli_zk_number(row_of(job)->owner));
     int32_t error = job->call[0].error;
 
     if (error && error != DLI_ZK_NO_NODE) {
@@ -48,7 +48,7 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = 1};
 
     ask.path = dli_zk_numbered(row->kind, row->place, row->owner, entry->seq, room);
-    if (dli_zk_watch(job->lane->zk, &entry->watch[1], ask.path))
+    if (dli_zk_watch(dli_zk_at(job->base.lane), &entry->watch[1], ask.path))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
         dli_zk_ask(job, &ask, 1, watched);
@@ -63,8 +63,8 @@ static int is_held(const struct dli_zk_entry *entry)
 static int decide(struct dli_job *job)
 {
     const struct dli_renewal *row = row_of(job);
-    struct dli_zk_entry *entry = dli_zk_entry(job->lane->zk, dli_zk_number(row->owner));
-    struct dli_zk_session *session = is_held(entry) ? dli_zk_session(job->lane->zk, entry->session) : NULL;
+    struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), dli_zk_number(row->owner));
+    struct dli_zk_session *session = is_held(entry) ? dli_zk_session(dli_zk_at(job->base.lane), entry->session) : NULL;
 
     job->session = session;
     if (!session) {

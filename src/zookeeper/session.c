@@ -61,7 +61,7 @@ struct dli_zk_session *dli_zk_session(struct dli_zk *zk, int64_t number)
 
 struct dli_zk_session *dli_zk_enter(struct dli_job *job, int64_t lease)
 {
-    struct dli_zk *zk = job->lane->zk;
+    struct dli_zk *zk = dli_zk_at(job->base.lane);
     struct dli_zk_session *session = NULL;
     int count = 0;
 
@@ -124,7 +124,7 @@ void dli_zk_session_down(struct dli_zk_session *session)
 {
     struct dli_zk *zk = session->zk;
 
-    if (!zk->shut && !session->over)
+    if (!zk->lanes.shut && !session->over)
         zk->store.hooks->log(zk->store.owner, session->reason.code, session->reason.message);
 }
 
@@ -201,7 +201,7 @@ void dli_zk_sessions_end(struct dli_zk *zk)
         dli_zk_cancel(&session->beat);
         dli_zk_link_fail(session, &reason, 0);
         while ((parked = dli_list_pop(&session->parked)))
-            dli_zk_fail(DLI_OBJECT(parked, struct dli_job, link), DLOCK_CLOSED, reason.message);
+            dli_zk_fail(dli_zk_job_at(parked), DLOCK_CLOSED, reason.message);
         dli_zk_say_bye(session);
     }
     drain(zk, dli_now() + LAST);
