@@ -194,7 +194,7 @@ BEGUN = (
          "    if (status != DLOCK_WOULD_BLOCK && status != DLOCK_OK)\n        dli_events_keep(&entry->client->events, NULL);"),
     )),
     Mutant(517, "an answer comes by event and by return", (
-        ("client/submit.c", "    if (!by_event && over(waiter))", "    if (over(waiter))"),
+        ("client/submit.c", "    if (!by_event && dli_acquire_over(waiter, releasing))", "    if (dli_acquire_over(waiter, releasing))"),
     )),
 )
 

@@ -86,14 +86,15 @@ static int granted_for_sure(const struct dli_waiter *waiter)
     return __atomic_load_n(&waiter->settled, __ATOMIC_ACQUIRE) == DLI_SETTLED_GRANTED && dli_now() < waiter->sure_until;
 }
 
-int dli_acquire_over(const struct dli_waiter *waiter)
+/* A thread has released what was granted, or nothing was. */
+static int is_released(const struct dli_waiter *waiter)
 {
-    return waiter->settled || waiter->claim.state == DLI_CLAIM_LEAVING || waiter->claim.state == DLI_CLAIM_DONE;
+    return waiter->claim.state == DLI_CLAIM_LEAVING || waiter->claim.state == DLI_CLAIM_DONE;
 }
 
-int dli_release_over(const struct dli_waiter *waiter)
+int dli_acquire_over(const struct dli_waiter *waiter, int releasing)
 {
-    return waiter->settled != 0;
+    return waiter->settled || (!releasing && is_released(waiter));
 }
 
 /*
@@ -101,12 +102,11 @@ int dli_release_over(const struct dli_waiter *waiter)
  * to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim was granted,
  * and the mutex is not held any more.
  */
-static dlock_status await(struct dli_waiter *waiter, int (*over)(const struct dli_waiter *), int interruptible,
-                          int *sure)
+static dlock_status await(struct dli_waiter *waiter, int releasing, int interruptible, int *sure)
 {
     struct dli_entry *entry = waiter->entry;
 
-    while (!over(waiter)) {
+    while (!dli_acquire_over(waiter, releasing)) {
         int64_t until = waiter->claim.until, limit = until;
         int woken;
 
@@ -118,7 +118,7 @@ static dlock_status await(struct dli_waiter *waiter, int (*over)(const struct dl
         if ((*sure = granted_for_sure(waiter)))
             return DLOCK_OK;
         dli_entry_lock(entry);
-        if (over(waiter))
+        if (dli_acquire_over(waiter, releasing))
             break; /* sleeping may be that of a thread that releases the claim */
         waiter->sleeping = 0;
         if (dli_now() >= until) {
@@ -137,7 +137,7 @@ dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token)
     int64_t now = dli_now();
 
     dli_mutex_tick(&entry->m, now);
-    if (waiter->claim.state == DLI_CLAIM_LEAVING || waiter->claim.state == DLI_CLAIM_DONE)
+    if (is_released(waiter))
         return DLOCK_LOST; /* another thread of its owner has released it; the answer to that may be due yet */
     waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->settled = 0;
@@ -226,7 +226,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     if (waiter) {
         now = dli_exchange_drive(entry, &waiter->claim, now, reason);
         dli_entry_pump(entry, now);
-        status = await(waiter, dli_acquire_over, terms->interruptible, &sure);
+        status = await(waiter, 0, terms->interruptible, &sure);
         if (sure)
             *token = waiter->claim.token;
         else if (status == DLOCK_INTERRUPTED)
@@ -276,7 +276,7 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
     dli_acquire_expect(waiter);
     dli_entry_pump(entry, dli_exchange_drive(entry, claim, now, reason));
-    status = dli_acquire_report(entry, await(waiter, dli_release_over, 0, &sure), reason);
+    status = dli_acquire_report(entry, await(waiter, 1, 0, &sure), reason);
     dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_entry_unlock(entry);
     dli_waiter_unref(waiter);

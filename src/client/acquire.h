@@ -35,8 +35,8 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner);
  *  enter     the machine's claim for a request. Sets *waiter, with a ref for the caller, when the claim must be waited
  *            for. Otherwise returns the answer.
  *  expect    the machine's next answer is for the claim's caller, and sets settled.
- *  over      the caller has its answer: the claim is settled, or another thread of the owner has released what was
- *            granted. In that case settled and notify belong to that release.
+ *  over      the caller, which acquires or is releasing, has its answer: the claim is settled, or another thread of the
+ *            owner has released what was granted. In that case settled and notify belong to that release.
  *  result    of a claim whose acquisition or release is over.
  *  answer    what the caller gets after a result.
  *  report    fills in reason from an exchange that the caller has not made itself. Returns status.
@@ -46,8 +46,7 @@ dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh
                                struct dli_waiter **waiter, int64_t *token);
 void dli_acquire_asked(struct dli_waiter *waiter, int64_t now); /* measure its wait; before the claim is delivered */
 void dli_acquire_expect(struct dli_waiter *waiter);
-int dli_acquire_over(const struct dli_waiter *waiter);
-int dli_release_over(const struct dli_waiter *waiter);
+int dli_acquire_over(const struct dli_waiter *waiter, int releasing);
 dlock_status dli_acquire_result(const struct dli_waiter *waiter);
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason);
 dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status status, dlock_error *reason);

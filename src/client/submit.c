@@ -245,8 +245,7 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, struct dli_notice 
     struct dli_entry *entry = waiter->entry;
     int refused = waiter->claim.state == DLI_CLAIM_DONE && waiter->claim.result != DLOCK_OK;
     int by_event = refused && turn_of_others(entry->client);
-    int (*over)(const struct dli_waiter *) =
-        waiter->claim.state == DLI_CLAIM_LEAVING ? dli_release_over : dli_acquire_over;
+    int releasing = waiter->claim.state == DLI_CLAIM_LEAVING;
 
     if (by_event)
         set_notify(waiter, tag, NULL, notice);
@@ -256,7 +255,8 @@ static int settle_now(struct dli_waiter *waiter, int64_t tag, struct dli_notice 
     if (!waiter->settled)
         now = execute_now(entry, NULL, now);
     dli_entry_pump(entry, now);
-    if (!by_event && over(waiter)) /* by_event: a quick reader may have released already, which set settled again */
+    /* by_event: a quick reader may have released already, which set settled again */
+    if (!by_event && dli_acquire_over(waiter, releasing))
         return 1;
     if (!by_event)
         set_notify(waiter, tag, NULL, notice);
