@@ -351,9 +351,3 @@ def marks(runner: str) -> list[Any]:
 def cell(scenario: Scenario, runner: str) -> Any:
     """A scenario in a language."""
     return pytest.param(scenario, runner, marks=marks(runner), id=f"{scenario}-{runner}")
-
-
-def column(table: list[Scenario]) -> list[Any]:
-    """The cells of another engine. The bindings do not see the engine: C and Python run always, all languages with --full."""
-    rows = [cell(one, runner) for one in table for runner in RUNNERS if not one.lacking(runner)]
-    return [row if row.values[1] in ("c", "python") else pytest.param(*row.values, marks=[*row.marks, pytest.mark.full], id=row.id) for row in rows]
