@@ -32,13 +32,9 @@ static int replay(const char *folder, const char *name)
     }
     size = fread(data, 1, INPUT_MAX, file);
     fclose(file);
-    input = malloc(size ? size : 1); /* of exactly this size, so that a sanitizer sees a read behind it */
-    for (size_t i = 0; input && i < size; i++)
-        input[i] = data[i];
-    if (input)
-        LLVMFuzzerTestOneInput(input, size);
-    free(input);
-    free(data);
+    input = realloc(data, size ? size : 1); /* of exactly this size, so that a sanitizer sees a read behind it */
+    LLVMFuzzerTestOneInput(input ? input : data, size);
+    free(input ? input : data);
     return 1;
 }
 
