@@ -12,7 +12,9 @@ import pathlib
 import shlex
 import shutil
 import subprocess
-from typing import Sequence
+from typing import Any, Container, Sequence
+
+import pytest
 
 Edit = tuple[str, str, str]
 
@@ -693,6 +695,12 @@ MEMORY = (
         ("memory/world.c", "    dli_list_remove(&world->link);\n    dli_memory_free_cells(world);\n", ""),
     )), "test_memory_line.py", "ends_with"),
 )  # fmt: skip
+
+
+def rows(mutants: Sequence[Mutant], late: Container[int] = (), seconds: int = 200) -> list[Any]:
+    """Parameters of a test. Those whose numbers are in late take long, and are left to ./dev test --full."""
+    marks = [pytest.mark.full, pytest.mark.timeout(seconds)]
+    return [pytest.param(one, id=f"{one.number}: {one.what}", marks=marks if one.number in late else []) for one in mutants]
 
 
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:

@@ -278,15 +278,10 @@ def one_at_a_time(library: str, _new_agent: Make, server: Server, _new_proxy: Ma
 
 
 FOUND: dict[int, Finder] = {511: left_to_the_thread, 512: together, 513: one_at_a_time, 518: left_to_the_clock}
-LONG_TO_FIND = {518}
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
-@pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(mutant, marks=[pytest.mark.full, pytest.mark.timeout(200)] if mutant.number in LONG_TO_FIND else []) for mutant in mutants.DIRECT],
-    ids=lambda mutant: f"{mutant.number}: {mutant.what}",
-)
+@pytest.mark.parametrize("mutant", mutants.rows(mutants.DIRECT, late={518}))
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
     with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
         FOUND[mutant.number](str(mutants.library(ROOT, BUILD, tmp_path, mutant)), new_agent, redis_server, new_proxy)

@@ -54,7 +54,7 @@ def with_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], t
         assert not wrong, "; ".join(f"{one['message']}: {one.get('exception')!r}" for one in wrong)
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
+@pytest.fixture(params=["asyncio", pytest.param("uvloop", marks=pytest.mark.full)])
 def new_loop(request: pytest.FixtureRequest) -> Callable[[], asyncio.AbstractEventLoop]:
     return asyncio.new_event_loop if request.param == "asyncio" else pytest.importorskip("uvloop").new_event_loop
 

@@ -106,7 +106,7 @@ with dlock.Client(url, lease_ms=4000, command_timeout_ms=700, connects_per_secon
 """
 
 
-@pytest.mark.parametrize("kind", ["lock", "write_lock"])
+@pytest.mark.parametrize("kind", ["lock", pytest.param("write_lock", marks=pytest.mark.full)])
 @pytest.mark.parametrize("changes", times(2, 20, seconds=900))
 def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes: int, kind: str, tmp_path: pathlib.Path) -> None:
     """Four processes, three names: nobody holds at once, tokens grow per name, a resource that checks tokens refuses no holder, and
@@ -233,7 +233,7 @@ def test_l15_a_client_that_does_not_reach_the_leader(new_etcd: Make, new_agent: 
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="it needs strace, which delays system calls")
-@pytest.mark.parametrize("rounds", times(3, 30))
+@pytest.mark.parametrize("rounds", times(1, 30))
 def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: pathlib.Path) -> None:
     """Two of three members take 0.7 s for each sync, longer than a command may take: held locks stay, attempts that were given up leave
     nothing, and tokens grow.

@@ -48,7 +48,7 @@ def refused_line(client: Client) -> Any:
 # ---- renewals, on a server
 
 
-@pytest.mark.parametrize("kind", ["mutex", *LEASED])
+@pytest.mark.parametrize("kind", ["mutex", *(pytest.param(kind, marks=pytest.mark.full) for kind in LEASED)])
 def test_a_key_that_may_not_be_touched_any_more(agent: Agent, new_server: Make, kind: str) -> None:
     server = new_server()
     client = agent.open(user(server, "~*"), lease_ms=6000, safety_ms=100)
@@ -330,7 +330,7 @@ TESTS = {"renewals": renewals_with_a_bad_one, "callers": callers_with_a_bad_one}
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
-@pytest.mark.parametrize("mutant", mutants.BAD_ONE, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+@pytest.mark.parametrize("mutant", mutants.rows(mutants.BAD_ONE, late={613}))
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutant)
     with pytest.raises(AssertionError):

@@ -250,7 +250,7 @@ def split(island: Island, new_agent: Make, new_server: Make, url: str, replicas:
 
 
 @pytest.mark.parametrize("rounds", times(1, 2, soak=5))
-@pytest.mark.parametrize("replicas", ["none", "all"])
+@pytest.mark.parametrize("replicas", [pytest.param("none", marks=pytest.mark.full), "all"])
 def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
     """The primary, one of three sentinels and a holder are cut off; the other sentinels promote the replica. Without confirmation two hold,
     and tokens tell them apart. With confirmation the holder has lost the lock before another gets it, and gets no grant on its side.
@@ -274,7 +274,7 @@ def test_e08_split_brain(island: Island, new_agent: Make, new_server: Make, repl
 
 
 @pytest.mark.parametrize("rounds", times(1, 2, soak=4))
-@pytest.mark.parametrize("replicas", ["none", "all"])
+@pytest.mark.parametrize("replicas", [pytest.param("none", marks=pytest.mark.full), "all"])
 def test_f05_primary_in_the_minority(island: Island, new_agent: Make, new_server: Make, replicas: str, rounds: int) -> None:
     """One primary of three and a holder are cut off. It goes on for cluster-node-timeout, then it refuses; the others promote its replica.
     Without confirmation its grants in that time are granted again, with higher tokens. With confirmation none of them counts: the

@@ -20,7 +20,7 @@ KINDS = ["mutex", "fair", "write", "semaphore", "permit_semaphore"]
 LEASE = 2000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["mutex", *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS[1:])])
 @pytest.mark.parametrize("owners", times(30, 333, seconds=600))
 def test_many_waiters_under_faults(new_agent: Make, new_proxy: Make, redis_server: Server, kind: str, owners: int) -> None:
     proxies: list[Proxy] = [new_proxy(redis_server) for _ in range(3)]

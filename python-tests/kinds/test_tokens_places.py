@@ -245,6 +245,7 @@ def takes_turns(client: Client, server: Callable[[str], Any], names: dict[str, s
             last[kind] = fenced(server(name), name)
 
 
+@pytest.mark.full
 def test_a_failover_by_sentinels(agent: Agent) -> None:
     """The replica is stopped while the last tokens are made, then the primary dies: the new one has old counters."""
     with Watched() as watched:

@@ -11,9 +11,9 @@ import pytest
 import dlock
 import dlock.aio
 from dlock.testing import Memory, dlock_memory  # noqa: F401: a fixture
+from harness.faults import times
 from harness.tally import tell
 
-FULL = 1000
 PATIENCE = 30.0
 Cause, EventType = dlock.Cause, dlock.EventType
 
@@ -164,14 +164,14 @@ REFUSALS = {
 
 
 @pytest.mark.house
-@pytest.mark.timeout(300)
-def test_a_thousand_faults() -> None:
+@pytest.mark.parametrize("count", times(100, 1000, seconds=300))
+def test_each_fault_is_the_right_event(count: int) -> None:
     with concurrent.futures.ThreadPoolExecutor(40) as pool:
         try:
-            done = [one.result() for one in concurrent.futures.as_completed([pool.submit(Injection(seed).run) for seed in range(FULL)])]
+            done = [one.result() for one in concurrent.futures.as_completed([pool.submit(Injection(seed).run) for seed in range(count)])]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    assert {one.what for one in done} == {*LOSSES, *REFUSALS} and len(done) == FULL
+    assert {one.what for one in done} == {*LOSSES, *REFUSALS} and len(done) == count
     assert {one.what for one in done if one.warned} == EXPIRING  # not each of them: a busy machine may come too late to warn
     tell(done=len(done), fired=len(done))

@@ -63,7 +63,9 @@ def test_a_history_is_linearizable(world: Callable[[], World], operations: int) 
     assert judge(rows) == ["ok", str(len(rows))]
 
 
-@pytest.mark.parametrize("operations", times(400, 10_000, seconds=900))
+@pytest.mark.full
+@pytest.mark.parametrize("operations", [400, 10_000])
+@pytest.mark.timeout(900)
 def test_a_failover_that_replicas_confirm(operations: int) -> None:
     """L2: the promoted replica knows every grant."""
     with RedisFailover(confirmed=True) as here:
@@ -74,6 +76,7 @@ def test_a_failover_that_replicas_confirm(operations: int) -> None:
     assert judge(rows)[0] == "ok"
 
 
+@pytest.mark.full
 def test_a_failover_that_forgets() -> None:
     """The control, L1: the promoted replica grants again what is held, and the judge sees it."""
     with RedisFailover(confirmed=False) as here:

@@ -283,6 +283,7 @@ def test_half_way(agent: Agent, cluster: Cluster) -> None:
 # ---- failovers: the replica is stale
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("rounds", times(1, 6))
 @pytest.mark.parametrize("lease", [8000])
 def test_e02_a_stale_replica_and_a_quarantine(new_agent: Make, rounds: int, lease: int) -> None:

@@ -465,7 +465,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("count", times(1, 4, 900, 20))
-@pytest.mark.parametrize("mode", [{}, {"replicas": "all", "quarantine_ms": 2000}], ids=["L1", "L2q"])
+@pytest.mark.parametrize("mode", [pytest.param({}, id="L1"), pytest.param({"replicas": "all", "quarantine_ms": 2000}, id="L2q", marks=pytest.mark.full)])
 def test_e12_failovers(new_agent: Make, mode: dict[str, Any], count: int) -> None:
     """Ordered failovers under load, 20 in the soak: nobody hangs, everybody has turns after each, tokens grow for each process. With
     replicas and quarantine each takes the longest lease more.
