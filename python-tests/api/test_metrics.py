@@ -23,7 +23,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 import dlock
 import dlock.metrics
 from dlock import _abi
-from harness.build import ROOT, SANITIZED
+from harness.build import ROOT
 from harness.server import Server, free_port
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -211,7 +211,7 @@ def test_an_exported_grant_is_not_held(client: dlock.Client, redis_server: Serve
 # ---- what it costs
 
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer takes its own time")
+@pytest.mark.house  # a sanitizer takes its own time
 @pytest.mark.parametrize("many", [5000, pytest.param(100_000, marks=[pytest.mark.full, pytest.mark.timeout(600)])])
 def test_a_scrape_takes_no_longer_with_many_locks(client: dlock.Client, many: int) -> None:
     """It looks at no lock, so it keeps nobody from one."""

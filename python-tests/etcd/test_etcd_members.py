@@ -14,7 +14,7 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import now
-from harness.build import LIBRARY, ROOT
+from harness.build import LIBRARY, ROOT, clean_env
 from harness.etcd import LOCAL, Etcd
 from harness.faults import Island, Namespace, can_drop_packets, times
 from harness.tally import tell
@@ -244,7 +244,7 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     token, last = kept.acquire(1, 5000).ok.token, 0
     syncs = "--inject=fsync,fdatasync:delay_enter=700000"
     tracers = [subprocess.Popen(["strace", "-f", "-q", "-o", str(tmp_path / node.name), "-e", "trace=fsync,fdatasync", syncs, "-p",
-                                 str(node.process.pid)], stderr=subprocess.DEVNULL) for node in etcd.nodes[:2]]  # fmt: skip
+                                 str(node.process.pid)], stderr=subprocess.DEVNULL, env=clean_env()) for node in etcd.nodes[:2]]  # fmt: skip
     until(lambda: (etcd.call("kv/put", key="sync", value="x"), all((tmp_path / node.name).exists() for node in etcd.nodes[:2]))[1], timeout=60)
     for turn in range(rounds):
         for one in (client, other):

@@ -182,3 +182,8 @@ def test_many_threads_and_clients_at_once(dlock_memory: Memory) -> None:
         stop.set()
         disturber.result()
     assert (done, sum(counts)) == (8 * 150, 8 * 150)
+
+
+def test_a_url_without_a_colon() -> None:
+    with pytest.raises(dlock.InvalidUrl):
+        dlock.Client("memory")

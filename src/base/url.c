@@ -271,6 +271,8 @@ static const struct scheme *scheme_of(const char *url)
 {
     size_t size = strcspn(url, ":");
 
+    if (url[size] != ':')
+        return NULL;
     for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
         if (strlen(schemes[i].name) == size && memcmp(url, schemes[i].name, size) == 0)
             return schemes[i].kind == DLI_SITE_MEMORY || strncmp(url + size, "://", 3) == 0 ? &schemes[i] : NULL;
