@@ -72,7 +72,7 @@ MAY_INCLUDE_SYSTEM = {
     "api": PLAIN | {"stdatomic", "pthread"},
 }
 HIREDIS_FILE = "src/redis/codec/resp.c"
-OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h")}
+OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h", "_loaded.c")}
 NGHTTP2_FILE = "src/etcd/grpc/inner.h"
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")

@@ -98,7 +98,7 @@ static dlock_status errno_status(int error)
 
 void dli_conn_fail_errno(struct dli_conn *conn, const char *what, int error)
 {
-    dli_conn_fail(conn, errno_status(error), what, strerrordesc_np(error));
+    dli_conn_fail(conn, errno_status(error), what, dli_errno_text(error));
 }
 
 void dli_conn_wait(const struct dli_conn *conn, short events, int64_t deadline)

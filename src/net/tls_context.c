@@ -95,7 +95,7 @@ static dlock_status stamp_files(const struct dli_tls *tls, uint64_t *stamp, dloc
         if (error)
             return dli_fail(box, error == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_INVALID_OPTION,
                             "What the option %s names cannot be read: %s.", dli_option_table[options[i]].name,
-                            strerrordesc_np(error));
+                            dli_errno_text(error));
     }
     return DLOCK_OK;
 }
@@ -252,6 +252,16 @@ static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *
 
 /* ---- the dli_tls of a client */
 
+static dlock_status load(dlock_error *box)
+{
+#if DLI_TLS_LOADED
+    return dli_tls_load(box);
+#else
+    (void)box;
+    return DLOCK_OK;
+#endif
+}
+
 static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
 {
     dlock_status status = DLOCK_SYSTEM_ERROR;
@@ -268,10 +278,12 @@ static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
 
 dlock_status dli_tls_new(const struct dlock_options *options, struct dli_tls **ret, dlock_error *box)
 {
-    struct dli_tls *tls = calloc(1, sizeof *tls);
-    dlock_status status;
+    struct dli_tls *tls;
+    dlock_status status = load(box);
 
-    if (!tls)
+    if (status != DLOCK_OK)
+        return status;
+    if (!(tls = calloc(1, sizeof *tls)))
         return no_memory(box);
     tls->options = options;
     status = read_files(tls, box);

@@ -23,6 +23,11 @@ struct dli_tls_session {
     int write_unheard;         /* a write waits for POLLIN */
 };
 
+#if DLI_TLS_LOADED
+/* Find the machine's OpenSSL, before any call of it. DLOCK_UNSUPPORTED with a sentence when it cannot be used. */
+dlock_status dli_tls_load(dlock_error *box);
+#endif
+
 /* Empty the error queue. Returns whether any error in it was a lack of memory. */
 int dli_tls_ran_out(void);
 

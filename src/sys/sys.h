@@ -56,6 +56,13 @@ void dli_fd_close(int fd);
  */
 int dli_file_stamp(const char *path, int folder, uint64_t *stamp);
 
+/* ---- errno.c: as strerror, but in English, and for any thread. */
+const char *dli_errno_text(int error);
+
+/* ---- shared.c, in a build that finds OpenSSL at run time: NULL when there is no such library, or symbol. */
+void *dli_shared_open(const char *name);
+void *dli_shared_symbol(void *library, const char *name);
+
 /* ---- alarm.c: a descriptor that becomes readable at a set time. */
 
 /* A new close-on-exec timer descriptor, or -1 (errno). */

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""make.py OUT [FOLDER]: write the bundle, C sources that need a C compiler and nothing else.
+
+OUT gets libdlock's sources, those that the build makes (the Lua scripts, etcd's messages), and the parts of hiredis, nghttp2 and
+protobuf-c that libdlock uses. The wheels, the sdist, Go's static library, the crate dlock-sys and a rock are made from it. FOLDER keeps
+the source packages; default: build/bundle. README.md beside this file says more.
+"""
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+OPTIONS = ["-Dtests=false", "-Ddemo=false", "-Dcommand=false", "-Dman=disabled", "-Dtls=enabled", "-Dtls_loaded=true",
+           "-Detcd=enabled", "-Dzookeeper=enabled"]
+
+# What libdlock uses of each package: C files, headers, the place of the license. A release may lack a file that stands after "?".
+VENDORED = {
+    "hiredis": (["read.c", "sds.c", "?alloc.c"], ["read.h", "sds.h", "sdsalloc.h", "fmacros.h", "?alloc.h", "?win32.h"], "COPYING"),
+    "nghttp2": (["lib/nghttp2_*.c"], ["lib/nghttp2_*.h", "lib/includes/nghttp2/nghttp2.h"], "COPYING"),
+    "protobuf-c": (["protobuf-c/protobuf-c.c"], ["protobuf-c/protobuf-c.h"], "LICENSE"),
+}
+FLAGS = """-std=c11 -D_GNU_SOURCE -DNDEBUG -fvisibility=hidden -fPIC -fno-strict-aliasing -w -include compat.h
+-DDLI_TLS=1 -DDLI_TLS_LOADED=1 -DDLI_ETCD=1 -DDLI_ZOOKEEPER=1 -DDLOCK_API=__attribute__((visibility("default")))
+-DNGHTTP2_STATICLIB -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H -DHAVE_TIME_H -DHAVE_CLOCK_GETTIME
+-I. -Isrc -Imade -Ivendor/hiredis -Ivendor/nghttp2/lib -Ivendor/nghttp2/lib/includes -Ivendor/protobuf-c -Ivendor/openssl""".split()
+
+
+def run(*words: object, cwd: pathlib.Path = ROOT) -> str:
+    done = subprocess.run([str(word) for word in words], cwd=cwd, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{done.stdout}\nfailed: {' '.join(map(str, words))}")
+    return done.stdout
+
+
+def fetch(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The sources of this release of the distribution, with its security patches. apt checks their signatures."""
+    lists, unpacked = folder / "apt", folder / "vendor"
+    shutil.rmtree(unpacked, ignore_errors=True)
+    for path in (lists / "lists/partial", unpacked):
+        path.mkdir(parents=True, exist_ok=True)
+    lines = {f"deb-src {uri} {release} main universe\n" if origin == "Ubuntu" else f"deb-src {uri} {release} main\n"
+             for origin, release, uri in
+             (line.split("|") for line in run("apt-get", "indextargets", "--format", "$(ORIGIN)|$(RELEASE)|$(REPO_URI)",
+                                               "Created-By: Packages").splitlines()) if origin in ("Debian", "Ubuntu")}
+    (lists / "sources.list").write_text("".join(sorted(lines)))
+    apt = ["apt-get", "-qq", "-o", f"Dir::Etc::sourcelist={lists}/sources.list", "-o", "Dir::Etc::sourceparts=/dev/null",
+           "-o", f"Dir::State::lists={lists}/lists", "-o", "Dir::Cache::srcpkgcache=", "-o", "Dir::Cache::pkgcache=",
+           "-o", "APT::Sandbox::User=root"]
+    run(*apt, "update")
+    run(*apt, "source", *VENDORED, cwd=unpacked)
+    return {name: next(path for path in unpacked.glob(f"{name}-[0-9]*") if path.is_dir()) for name in VENDORED}
+
+
+def copy(source: pathlib.Path, target: pathlib.Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def vendor(name: str, tree: pathlib.Path, out: pathlib.Path) -> list[str]:
+    """Copy the parts of a package. Returns its C files."""
+    sources, headers, license_name = VENDORED[name]
+    found = []
+    for pattern in sources + headers:
+        paths = sorted(tree.glob(pattern.lstrip("?")))
+        if not paths and not pattern.startswith("?"):
+            sys.exit(f"{tree} has no {pattern}")
+        for path in paths:
+            target = pathlib.Path("vendor", name, path.relative_to(tree))
+            copy(path, out / target)
+            found += [str(target)] if path.suffix == ".c" else []
+    copy(tree / license_name, out / "licenses" / f"{name}.txt")
+    return found
+
+
+def nghttp2_version(tree: pathlib.Path, out: pathlib.Path) -> None:
+    """The header that nghttp2's configure would write."""
+    version = tree.name.rpartition("-")[2]
+    numbers = [int(part) for part in version.split(".")]
+    text = (tree / "lib/includes/nghttp2/nghttp2ver.h.in").read_text()
+    text = text.replace("@PACKAGE_VERSION@", version)
+    text = text.replace("@PACKAGE_VERSION_NUM@", "0x%02x%02x%02x" % tuple(numbers))
+    (out / "vendor/nghttp2/lib/includes/nghttp2/nghttp2ver.h").write_text(text)
+
+
+def openssl_headers(out: pathlib.Path) -> None:
+    """The headers of OpenSSL that ours reach: types, numbers and declarations. The functions come from the machine at run time."""
+    reached = run("gcc", "-M", "-DDLI_TLS_LOADED=1", "-Isrc", "-Iabi", "src/net/tls_loaded.c", "src/net/tls.c")
+    for path in sorted(set(re.findall(r"\S+/openssl/\w+\.h", reached))):
+        copy(pathlib.Path(path), out / "vendor/openssl/openssl" / pathlib.Path(path).name)
+    version = run("pkg-config", "--modversion", "openssl").strip()
+    if not version.startswith("3."):
+        sys.exit(f"the headers of OpenSSL 3 are needed, not {version}")
+    copy(pathlib.Path("/usr/share/common-licenses/Apache-2.0"), out / "licenses/openssl.txt")
+
+
+def ours(work: pathlib.Path, out: pathlib.Path) -> list[str]:
+    """Copy libdlock's sources, and make those that the build makes. Returns the C files."""
+    build = work / "meson"
+    shutil.rmtree(build, ignore_errors=True)
+    run("meson", "setup", build, ROOT, *OPTIONS)
+    run("ninja", "-C", build, "src/redis/scripts/scripts_gen.c", "src/etcd/codec/etcd.pb-c.c")
+    listed = [path for target in json.loads(run("meson", "introspect", "--targets", build)) for part in target["target_sources"]
+              if target["name"] in ("dlock_internal", "dlock_messages")
+              for path in part.get("sources", []) + part.get("generated_sources", [])]
+    found = []
+    for path in map(pathlib.Path, sorted({name for name in listed if name.endswith(".c")})):
+        made = build in path.parents
+        target = pathlib.Path("made", path.name) if made else path.relative_to(ROOT)
+        copy(path, out / target)
+        found.append(str(target))
+    copy(build / "src/etcd/codec/etcd.pb-c.h", out / "made/etcd.pb-c.h")
+    for path in (ROOT / "src").rglob("*.h"):
+        copy(path, out / path.relative_to(ROOT))
+    for name in ("abi/dlock.h", "abi/dlock.map", "LICENSE", "packaging/bundle/compat.h", "packaging/bundle/Makefile"):
+        copy(ROOT / name, out / pathlib.Path(name).name)
+    return found
+
+
+def main(out: pathlib.Path, work: pathlib.Path) -> None:
+    shutil.rmtree(out, ignore_errors=True)
+    trees = fetch(work)
+    sources = ours(work, out)
+    for name, tree in trees.items():
+        sources += vendor(name, tree, out)
+    nghttp2_version(trees["nghttp2"], out)
+    openssl_headers(out)
+    (out / "sources.txt").write_text("\n".join(sources) + "\n")
+    (out / "flags.txt").write_text("\n".join(FLAGS) + "\n")
+    packages = sorted(path.stem for path in (work / "vendor").glob("*.dsc"))
+    (out / "versions.txt").write_text("\n".join(packages) + "\n")
+    print(f"{out}: {len(sources)} C files; with {', '.join(packages)}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(pathlib.Path(sys.argv[1]).absolute(), pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "build/bundle").absolute())
