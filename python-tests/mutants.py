@@ -674,16 +674,16 @@ MEMORY = (
     )), "test_memory_line.py", "wakes"),
     (Mutant(833, "a holder is not told that its lock was lost", edits=(
         ("memory/fault.c", "if (!hold->resting)", "if (hold->resting)"),
-    )), "test_memory_faults.py", "writes_nothing or told or thousand"),
+    )), "test_memory_faults.py", "writes_nothing or told or right_event"),
     (Mutant(834, "every renewal succeeds", edits=(
         ("memory/renew.c", "row->kept = hold != NULL;", "row->kept = 1;"),
-    )), "test_memory_faults.py", "told or thousand"),
+    )), "test_memory_faults.py", "told or right_event"),
     (Mutant(835, "a fault meets the client that asked for it", edits=(
         ("memory/fault.c", "status = others ? apply_to_others", "status = others > 1 ? apply_to_others"),
-    )), "test_memory_faults.py", "thousand"),
+    )), "test_memory_faults.py", "right_event"),
     (Mutant(836, "renewals of one lock do not fail", edits=(
         ("memory/renew.c", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, row[i].place)", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, NULL)"),
-    )), "test_memory_faults.py", "thousand"),
+    )), "test_memory_faults.py", "right_event"),
     (Mutant(838, "a child of a fork finds the locks of its parent", edits=(
         ("memory/world.c", "if (seen && seen->generation == dli_fork_generation())", "if (seen)"),
     )), "test_memory_line.py", "child"),

@@ -432,10 +432,11 @@ def test_a_release_wakes_the_other_side(
         wait_until(lambda: waiting(redis_server, row, name) == 0)
     record_property("median, ms", round(statistics.median(took) * 1000, 1))
     print(f"median {statistics.median(took) * 1000:.1f} ms, longest {max(took) * 1000:.1f} ms")
-    assert sum(one < SOON for one in took) >= NEARLY_ALL * len(took), took
+    lossy = row.kind is WRITE and pair == ("java", "java2")  # see AT_ANY_MOMENT
+    assert sum(one < SOON for one in took) >= (0.5 if lossy else NEARLY_ALL) * len(took), took
 
 
-# Not from a write lock of Redisson's: its message is lost for waiters that are about to sleep.
+# Not from a write lock of Redisson's: its message is lost for waiters of Redisson's that are about to sleep.
 AT_ANY_MOMENT = [
     pytest.param(row, pair, id="-".join((row.name, *pair)))
     for row in ROWS

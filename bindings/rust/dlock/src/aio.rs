@@ -218,6 +218,25 @@ impl Client {
         self.0.shared.client.findings()
     }
 
+    /// As [`crate::Client::fault`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dlock::Error> {
+    /// let client = dlock::aio::Client::open("memory:")?;
+    /// let mut guard = client.mutex("sale")?.acquire().await?;
+    /// client.fault("lose", "sale", 0)?;
+    /// assert_eq!(guard.lost().await.kind(), dlock::ErrorKind::Lost);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`crate::Client::fault`].
+    pub fn fault(&self, what: &str, name: impl AsRef<[u8]>, ms: i64) -> Result<()> {
+        self.0.shared.client.fault(what, name, ms)
+    }
+
     /// The counters of the client.
     ///
     /// # Errors

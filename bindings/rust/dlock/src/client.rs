@@ -113,6 +113,26 @@ impl Client {
         Ok(found)
     }
 
+    /// Makes something go wrong, for the test of a program that uses locks. Only a client of `memory:` does it. The words
+    /// are those of `dlock_client_fault` in the library's manual; `name` is that of a lock, or empty. `ms` is the value of
+    /// the fault: mostly how long it lasts, where -1 means until "heal". Never blocks.
+    ///
+    /// ```
+    /// use dlock::{Client, ErrorKind};
+    ///
+    /// let client = Client::open("memory:")?;
+    /// let guard = client.mutex("sale")?.acquire()?;
+    /// client.fault("lose", "sale", 0)?;
+    /// assert_eq!(guard.release().unwrap_err().kind(), ErrorKind::Lost);
+    /// # Ok::<(), dlock::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Unsupported` on a real server; `InvalidArgument`, `InvalidName`, `NotHeld`, `NotFound`, `Closed`.
+    pub fn fault(&self, what: &str, name: impl AsRef<[u8]>, ms: i64) -> Result<()> {
+        self.0.fault(what, name.as_ref(), ms)
+    }
+
     /// The counters of the client.
     ///
     /// # Errors

@@ -152,3 +152,20 @@ fn other_kinds_and_transactions() -> Result<(), Error> {
     assert!(client.stats()?.acquired >= 2);
     Ok(())
 }
+
+#[test]
+fn a_fault_on_demand() -> Result<(), Error> {
+    let (program, test) = (Client::open("memory://faults")?, Client::open("memory://faults")?);
+    assert_eq!(kind(test.fault("lose", "sale", 0)), ErrorKind::NotHeld);
+    assert_eq!(kind(test.fault("lose", b"\xff".repeat(1025), 0)), ErrorKind::InvalidName);
+    assert_eq!(kind(test.fault("cut\0", "", -1)), ErrorKind::InvalidArgument);
+    assert_eq!(kind(client().fault("cut", "", -1)), ErrorKind::Unsupported);
+    let lock = program.mutex("sale")?;
+    test.fault("deny others", "sale", -1)?;
+    assert_eq!(kind(lock.try_acquire()), ErrorKind::Denied);
+    test.fault("heal", "", 0)?;
+    let guard = lock.acquire()?;
+    test.fault("lose", "sale", 0)?;
+    assert_eq!(kind(guard.release()), ErrorKind::Lost);
+    Ok(())
+}

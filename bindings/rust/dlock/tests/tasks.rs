@@ -138,3 +138,17 @@ async fn requests_are_awaited() -> Result<(), Error> {
     assert!(lock.open_gate().await? && !lock.open_gate().await?);
     guard.release().await
 }
+
+#[tokio::test]
+async fn a_fault_on_demand() -> Result<(), Error> {
+    let (program, test) = (Client::open("memory://faults of tasks")?, Client::open("memory://faults of tasks")?);
+    assert_eq!(test.fault("lose", "sale", 0).expect_err("free").kind(), ErrorKind::NotHeld);
+    assert_eq!(client().fault("cut", "", -1).expect_err("a server").kind(), ErrorKind::Unsupported);
+    let lock = program.mutex("sale")?;
+    let mut guard = lock.acquire().await?;
+    test.fault("lose", "sale", 0)?;
+    assert_eq!(guard.lost().await.kind(), ErrorKind::Lost);
+    test.fault("cut others", "", -1)?;
+    assert_eq!(lock.try_acquire().await.expect_err("cut off").kind(), ErrorKind::Unreachable);
+    test.fault("heal", "", 0)
+}

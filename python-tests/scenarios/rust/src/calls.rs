@@ -53,6 +53,7 @@ impl World {
             [verb @ ("close" | "ping" | "provision" | "check" | "stats" | "lost"), name] => {
                 said(client(verb, &self.clients[*name]))
             }
+            ["fault", name, what, lock, ms] => said(self.clients[*name].fault(what, latin(lock), number(ms)).map(ok)),
             ["txn", client, name] => {
                 said(self.clients[*client].transaction().map(|t| self.txns.insert((*name).into(), t)).map(ok))
             }

@@ -67,6 +67,7 @@ impl World {
             [verb @ ("close" | "ping" | "provision" | "check" | "stats" | "lost"), name] => {
                 said(client(verb, self.clients.get_mut(*name).expect("a client")).await)
             }
+            ["fault", name, what, lock, ms] => said(self.clients[*name].0.fault(what, latin(lock), number(ms)).map(ok)),
             ["txn", client, name] => {
                 said(self.clients[*client].0.transaction().map(|t| self.txns.insert((*name).into(), t)).map(ok))
             }
