@@ -9,9 +9,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
+import sys
 from typing import Any, Container, Sequence
 
 import pytest
@@ -303,7 +305,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
     )),
     Mutant(212, "a release counts again when it is repeated", world="semaphore", edits=(
-        ("redis/scripts/semaphore/semaphore_release.lua", "if gone == 0 then", "if gone > 1 then"),
+        ("redis/scripts/semaphore/semaphore_release.lua", "if gone == 1 then\n  left =", "if gone < 2 then\n  left ="),
     )),
     Mutant(213, "an acquire that comes after its undo is served", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if call('HEXISTS', once, owner) == 1 then", "if false then"),
@@ -492,7 +494,8 @@ DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
 # Found by test_tokens_places.py, of what a client remembers of tokens.
 FORGETFUL = (
     Mutant(621, "a hold knows the tokens of its own owner only", edits=(
-        ("client/entry.c", "->highest = &parent->highest;\n", "->highest = &entry->highest;\n"),
+        ("client/entry.c", "    dli_hold_rules(dli_entry_own_rules(entry), parent, key->kind);\n",
+         "    dli_hold_rules(dli_entry_own_rules(entry), parent, key->kind);\n    dli_entry_own_rules(entry)->highest = &entry->highest;\n"),
     )),
     Mutant(622, "a grant with a lower token is adopted", edits=(
         ("engine/transfer.c", " || dli_mutex_falls(m, token)", ""),
@@ -545,7 +548,23 @@ PASSED = (
         ("engine/handover.c", "tokens->next < tokens->end && tokens->end > spare->end", "tokens->next < tokens->end && !spare->end"),
     )),
     Mutant(644, "a process whose turn has ended takes the next one", edits=(
-        ("client/pass.c", "        group->yield_until = now + entry->rules->handover_time;\n", ""),
+        ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
+    )),
+)  # fmt: skip
+
+# Found by test_processes.py, of the line of processes whose waiters are called.
+CALLED = (
+    Mutant(651, "whoever asks first gets the lock", edits=(
+        ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
+    )),
+    Mutant(652, "with the first waiter its process leaves the line", edits=(
+        ("client/pass.c", "    exchange->stays = ", "    exchange->stays = 0 && "),
+    )),
+    Mutant(653, "a process that does not come keeps its turn", edits=(
+        ("redis/scripts/shared/turns.lua", "local GRACE, DEAF, PROMISE = 25,", "local GRACE, DEAF, PROMISE = 60000,"),
+    )),
+    Mutant(654, "a process that cannot be told is called", edits=(
+        ("redis/scripts/shared/turns.lua", "  return call('PUBSUB', 'NUMSUB', ear(process))[2] > 0\n", "  return true\n"),
     )),
 )  # fmt: skip
 
@@ -703,21 +722,38 @@ def rows(mutants: Sequence[Mutant], late: Container[int] = (), seconds: int = 20
     return [pytest.param(one, id=f"{one.number}: {one.what}", marks=marks if one.number in late else []) for one in mutants]
 
 
+def compile_again(row: dict[str, str], source: pathlib.Path, beside: pathlib.Path) -> pathlib.Path:
+    """The object of a changed source, made as its row of compile_commands.json says."""
+    words = shlex.split(row["command"])
+    made = source.parent / pathlib.Path(words[words.index("-o") + 1]).name
+    words[words.index("-o") + 1] = words[words.index("-MQ") + 1] = str(made)
+    words[words.index("-MF") + 1] = str(made) + ".d"
+    words[words.index("-c") + 1] = str(source)
+    subprocess.run([*words, f"-I{beside}"], check=True, cwd=row["directory"])
+    return made
+
+
+def embedded(root: pathlib.Path) -> list[str]:
+    """The scripts, in the order in which meson embeds them."""
+    listed = (root / "src/redis/scripts/meson.build").read_text()
+    return re.findall(r"'([a-z_/]+\.lua)'", listed[: listed.index("script_parts =")].partition("files(")[2])
+
+
 def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
     """The library of a build with the mutant's files in it."""
     commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}
     folders = [build / "libdlock_internal.a.p", build / "src/etcd/codec/libdlock_messages.a.p"]
     objects = {one.name: one for part in folders for one in part.glob("*.o")}
     copy_of(root, folder, mutant, sorted({f"src/{name.split('/')[0]}" for name, _, _ in mutant.edits}))
-    for name in {name for name, _, _ in mutant.edits}:
-        row = commands[root / "src" / name]
-        words = shlex.split(row["command"])
-        made = words[words.index("-o") + 1]
-        words[words.index("-o") + 1] = words[words.index("-MQ") + 1] = str(folder / pathlib.Path(made).name)
-        words[words.index("-MF") + 1] = str(folder / "made.d")
-        words[words.index("-c") + 1] = str(folder / "src" / name)
-        subprocess.run([*words, f"-I{(root / 'src' / name).parent}"], check=True, cwd=row["directory"])
-        objects[pathlib.Path(made).name] = folder / pathlib.Path(made).name
+    changed = {name for name, _, _ in mutant.edits}
+    for name in {name for name in changed if name.endswith(".c")}:
+        made = compile_again(commands[root / "src" / name], folder / "src" / name, (root / "src" / name).parent)
+        objects[made.name] = made
+    if any(name.endswith(".lua") for name in changed):
+        scripts = "src/redis/scripts"
+        subprocess.run([sys.executable, root / scripts / "embed.py", folder / "scripts.c", *(folder / scripts / name for name in embedded(root))], check=True)
+        made = compile_again(commands[build / scripts / "scripts_gen.c"], folder / "scripts.c", root / scripts)
+        objects[made.name] = made
     made_library = folder / "libdlock.so.1"
     libs = ["-lhiredis", "-lssl", "-lcrypto", "-lnghttp2", "-lprotobuf-c", "-lpthread"]
     how = ["-Wl,-soname,libdlock.so.1", f"-Wl,--version-script={root / 'abi/dlock.map'}"]

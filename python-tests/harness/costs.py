@@ -66,7 +66,7 @@ GROWTHS = [
     Growth(
         "write", "reads under the write hold", UNDER,
         {
-            "write_acquire": ["held", "by its holder", "the gate is closed"], "read_release": ["under its write hold"],
+            "write_acquire": ["held", "held, stands in line", "by its holder", "the gate is closed"], "read_release": ["under its write hold"],
             "read_acquire": ["held by another", "under its write hold"],
         },
     ),
@@ -145,8 +145,10 @@ The times are the server's own, in microseconds, on one machine: {machine}. Othe
 so each time is the fastest of {times} runs. The second column is up to twice the first one, because 10,000 entries do not fit into the
 processor's caches. [A script](../python-tests/harness/costs.py) measured them and wrote this page.
 
-- Waiters stand in line for a mutex or a fair lock. The other kinds have no line on the server: their waiters are subscribed processes, and a
-  release sends each of them a message.
+- Waiters of a mutex or a fair lock stand in line, and the first one is granted it. Processes that wait for a write lock or for a permit stand
+  in line, and the first one is called. Other waiters are subscribed processes, and a release sends each of them a message: those of readers,
+  of latches, of several permits at once, and of Redisson.
+- A call passes over up to 8 processes in line that have died. When there are more, those behind them notice within `safety_ms`.
 - Dead waiters, readers and holders belong to processes that ended without a release. A call on a mutex removes up to 24 dead waiters, a call
   on a fair lock up to 12. When there are more, it tells one of the living, or its caller, to probe again.
 - A call that closes a gate sends up to 16 waiters away. The client calls again until all have left.

@@ -43,8 +43,10 @@ def waits(lock: Lock, owner: int, thread: int, wait_ms: int = -1) -> Pending:
 
 
 def listens(server: Server, kind: str, processes: int = 1) -> None:
-    """So many processes have subscribed to their own channel and, except for the fair lock, to the lock's channel."""
-    channels = processes + (kind != "fair")
+    """So many processes wait for the holder of a lock of this kind: they have subscribed to their own channel and, unless they wait for a
+    fair or write lock, to the lock's channel.
+    """
+    channels = processes + (kind not in ("fair", "read"))
     until(lambda: len(server.command("PUBSUB", "CHANNELS")) >= channels)
 
 
@@ -618,7 +620,7 @@ def test_many_readers_one_writer(agent: Agent, new_agent: Make, redis_server: Se
     assert len(set(tokens)) == 6, "each read has a token of its own"
     writer = other.lock("lock", kind="write")
     wait = waits(writer, 9, 1)
-    listens(redis_server, "write")
+    listens(redis_server, "read")
     for owner in (1, 2, 3):
         assert not wait.ready()
         near.release(owner).ok

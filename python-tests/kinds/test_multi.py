@@ -319,7 +319,7 @@ def test_it_waits_for_each(agent: Agent, new_agent: Make, redis_server: Server) 
         states = [member.state(1) for member in several.members.values()]
         assert states == ["HELD"] * place + ["WAITING"] + ["NONE"] * (3 - place)
         assert not wait.ready() and several.lock.state(1) == "WAITING"
-        until(lambda: len(redis_server.command("PUBSUB", "CHANNELS")) >= (2 if name in "cd" else 1))
+        until(lambda: len(redis_server.command("PUBSUB", "CHANNELS")) >= (2 if name == "c" else 1))
         rival.release(2).ok
     assert wait.answer(SOON).ok.token == several.lock.token(1).ok.token
     several.lock.release(1).ok

@@ -18,6 +18,7 @@ import pytest
 import mutants
 from harness import server as harness_server
 from harness.build import ROOT, SANITIZED, clean_env, native, preloadable
+from harness.faults import times
 from harness.resp import Client, ReplyError
 from harness.server import Server
 from test_scripts import SCRIPTS
@@ -40,15 +41,9 @@ def test_there_is_a_simulator() -> None:
     assert SIMULATOR.exists(), "install liblua5.1-0-dev and build again"
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", times(500, 5000, 1800, 40_000))
 def test_seeds_hold(count: int) -> None:
     code, out = simulate("--seeds", f"{BASE}:{count}", "--jobs", JOBS)
-    assert code == 0, out
-
-
-@pytest.mark.full
-def test_many_seeds_hold() -> None:
-    code, out = simulate("--seeds", f"{BASE + 1_000_000}:30000", "--jobs", JOBS)
     assert code == 0, out
 
 
@@ -56,21 +51,14 @@ WORLDS = ("rw", "semaphore", "permit", "fair", "turns")
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_seeds_of_other_kinds_hold(world: str) -> None:
-    count = 100 if SANITIZED else 200
+@pytest.mark.parametrize("count", times(100 if SANITIZED else 200, 2000, 1800, 20_000))
+def test_seeds_of_other_kinds_hold(world: str, count: int) -> None:
     code, out = simulate("--world", world, "--seeds", f"{BASE}:{count}", "--jobs", JOBS, "--void-ok")
     assert code == 0, out
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("world, count", [("rw", 20_000), ("semaphore", 20_000), ("permit", 5_000), ("fair", 10_000), ("turns", 20_000)])
-def test_many_seeds_of_other_kinds_hold(world: str, count: int) -> None:
-    code, out = simulate("--world", world, "--seeds", f"{BASE + 1_000_000}:{count}", "--jobs", JOBS)
-    assert code == 0, out
-
-
 @pytest.mark.parametrize("world", ["mutex", *WORLDS])
-@pytest.mark.parametrize("count", [100, pytest.param(10_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", times(100, 1000, 1800, 10_000))
 def test_seeds_hold_on_servers_that_forget(world: str, count: int) -> None:
     """All memory is lost, between any two scripts and in restarts: tokens rise all the same, and holders are told in time."""
     code, out = simulate("--world", world, "--forgets", "--seeds", f"{BASE}:{count}", "--jobs", JOBS, "--void-ok")

@@ -68,7 +68,7 @@ def test_waiters_are_told(agent: Agent, new_agent: Make, cluster: Cluster, kind:
         wait = theirs.start("acquire", 2, -1, thread=index + 1)
         until(lambda: theirs.state(2) == "WAITING")
         node = cluster.owner(name)
-        channels = 1 if kind in ("mutex", "fair") else 2
+        channels = 1 if kind in ("mutex", "fair", "read") else 2
         seen = lambda: len(node.command("PUBSUB", "CHANNELS")) + len(node.command("PUBSUB", "SHARDCHANNELS"))
         until(lambda: seen() >= channels)
         sent = other.counters()["commands"]

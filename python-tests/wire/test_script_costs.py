@@ -40,9 +40,9 @@ CROWDS = [
         "mutex": ["waiters", "dead waiters", "tombstones", "ended tombstones"],
         "fair": ["waiters", "dead waiters", "waiters that Redisson gave up", "tombstones", "ended tombstones"],
         "read": ["readers", "dead readers", "tombstones"],
-        "write": ["reads under the write hold", "tombstones"],
-        "semaphore": ["holders", "dead holders", "tombstones", "ended tombstones"],
-        "permit semaphore": ["permits that are out", "permits whose lease has ended", "tombstones", "ended tombstones"],
+        "write": ["reads under the write hold", "tombstones", "waiting processes"],
+        "semaphore": ["holders", "dead holders", "tombstones", "ended tombstones", "waiting processes"],
+        "permit semaphore": ["permits that are out", "permits whose lease has ended", "tombstones", "ended tombstones", "waiting processes"],
         "latch": ["answers that are kept", "answers whose time is over"],
     }.items() for crowd in [*crowds, PROCESSES]
 ]  # fmt: skip

@@ -718,7 +718,7 @@ def test_a_waiting_writer_keeps_new_readers_out(wire: RwWire) -> None:
     reader, late, w, after = Hold(), Hold(), Hold(), Hold()
     first = wire.read(reader)
     assert wire.write(w)[0] == 0 and wire.read(late)[0] == 1 and wire.read_release(late) == 1  # it does not wait
-    assert wire.write(w, mode=LINE) == [0, 250, 1]
+    assert wire.write(w, mode=LINE) == [0, 250, 0]
     assert wire.read(late)[0] == 0 and 0 < wire.read(late)[1] <= 500
     assert wire.read(reader) == first and wire.read_renew(reader) == [1]
     assert wire.read_release(reader) == 1 and wire.read(late)[0] == 0  # the lock is free, and the writer's

@@ -149,7 +149,7 @@ def test_undo_of_an_acquire_with_unknown_outcome(wire: SemaphoreWire) -> None:
 def test_an_acquire_that_comes_behind_its_undo_takes_nothing(wire: SemaphoreWire) -> None:
     wire.change("set", 2)
     late = Hold(1)
-    assert wire.release(late) == 0
+    assert wire.release(late, doubt=1) == 0
     assert wire.acquire(late) == NEVER and wire.value() == 2
     assert wire.acquire(Hold(1, after=late))[0] == 1
     assert 0 < wire.left(wire.once) <= 120_000
@@ -565,7 +565,7 @@ class Model:
         return None
 
     def release(self, hold: Hold, doubt: int) -> int:
-        if hold.id not in self.held or doubt:
+        if doubt:
             self.forbidden.add(hold.id)
         if hold.id not in self.held:
             return 0
@@ -631,8 +631,8 @@ class Play:
         self.last_token = reply[1] + hold.permits - 1
         self.held.append(hold)
 
-    def release(self, hold: Hold) -> None:
-        doubt = self.random.randrange(2)
+    def release(self, hold: Hold, doubt: int | None = None) -> None:
+        doubt = self.random.randrange(2) if doubt is None else doubt
         assert self.wire.release(hold, doubt) == self.model.release(hold, doubt)
 
     def change(self) -> None:
@@ -659,7 +659,7 @@ class Play:
             self.release(self.random.choice(self.gone))
         elif toss < 0.60:
             self.gone.append(Hold(self.random.randint(1, 3)))
-            self.release(self.gone[-1])
+            self.release(self.gone[-1], doubt=1)
             self.acquire(self.gone[-1])
         elif toss < 0.72:
             self.change()

@@ -74,8 +74,11 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->permits = kind->slots;
     rules->lives = kind->lasting ? number[DLI_OPT_LEASE_MS] * DLI_MS : 0;
     rules->separate = !kind->pass || !dli_store_can(core->store, DLI_CAN_PASS);
-    rules->no_line = !dli_store_can(core->store, DLI_CAN_LINE) ||
-                     (kind->per_owner && !kind->own_channel && !dli_store_can(core->store, DLI_CAN_WAKE));
+    rules->called = dli_kind_find(kind->family)->called && dli_store_can(core->store, DLI_CAN_LINE) &&
+                    !dli_store_can(core->store, DLI_CAN_WAKE);
+    rules->no_line =
+        !dli_store_can(core->store, DLI_CAN_LINE) ||
+        (kind->per_owner && !kind->own_channel && !rules->called && !dli_store_can(core->store, DLI_CAN_WAKE));
     rules->momentary = kind->momentary;
     rules->passes = !kind->queued ? DLI_PASS_NONE : kind->own_channel ? DLI_PASS_NAMED : DLI_PASS_ANY;
     rules->doubtful = dli_options_replicas(&core->options) != 0;

@@ -42,6 +42,7 @@ static const struct dli_kind kinds[] = {
         .forcible = 1,
         .per_owner = 1,
         .queued = 1,
+        .called = 1,
     },
     {
         .id = DLOCK_KIND_SEMAPHORE,
@@ -51,6 +52,7 @@ static const struct dli_kind kinds[] = {
         .handed = 1,
         .per_owner = 1,
         .queued = 1,
+        .called = 1,
         .slots = 1,
         .lasting = 1,
     },
@@ -62,6 +64,7 @@ static const struct dli_kind kinds[] = {
         .handed = 1,
         .per_owner = 1,
         .queued = 1,
+        .called = 1,
         .slots = 1,
     },
     {

@@ -22,7 +22,8 @@ struct dli_kind {
     int queued;  /* with per_owner: waiters of this process know of one another; without own_channel one asks for all */
     int lasting; /* a hold has no lease: renewals show the server that the holder lives */
     int own_channel; /* a waiter subscribes to a channel of its own */
-    int momentary;   /* an acquisition passes and holds nothing */
+    int called; /* with queued: a process stands in line on the server; it is told when its turn has come, and asks again */
+    int momentary; /* an acquisition passes and holds nothing */
 };
 
 /* The row of a kind; NULL when there is none. */

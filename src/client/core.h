@@ -289,10 +289,7 @@ void dli_entry_table(struct dli_table *table);
 /* entry.mutex held: stop the timer, and drop its ref. */
 void dli_entry_stop_timer(struct dli_entry *entry);
 
-/*
- * entry.mutex held: no handle is left and the machine is idle. The timer goes, and its ref; losses that nobody will
- * ask for are settled.
- */
+/* entry.mutex held: no handle is left, the machine is idle. The timer goes, with its ref. Losses are settled. */
 void dli_entry_retire(struct dli_entry *entry);
 
 /*
@@ -301,13 +298,15 @@ void dli_entry_retire(struct dli_entry *entry);
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
-/* The rules of a hold. They follow its entry. */
+/* A hold's rules follow it. */
 static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
 {
     return (struct dli_mutex_rules *)(hold + 1);
 }
 
 /* ---- hold.c: the holds of one name, for the kinds that have one per owner */
+
+void dli_hold_rules(struct dli_mutex_rules *own, struct dli_entry *parent, const struct dli_kind *kind);
 
 /*
  * The entry in which owner acquires, with a ref: parent itself, or a hold of owner. permits is what the acquisition

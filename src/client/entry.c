@@ -298,10 +298,7 @@ static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_e
         return NULL;
     entry->parent = parent;
     entry->rules = dli_entry_own_rules(entry);
-    *dli_entry_own_rules(entry) = *parent->rules;
-    dli_entry_own_rules(entry)->highest = &parent->highest;
-    if (!key->kind->handed)
-        dli_entry_own_rules(entry)->handover_turns = 0;
+    dli_hold_rules(dli_entry_own_rules(entry), parent, key->kind);
     entry->name = parent->name;
     entry->place = parent->place;
     entry->owner = key->owner;

@@ -57,6 +57,26 @@ static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner, 
     return number;
 }
 
+void dli_hold_rules(struct dli_mutex_rules *own, struct dli_entry *parent, const struct dli_kind *kind)
+{
+    *own = *parent->rules;
+    own->highest = &parent->highest;
+    own->handover_turns = kind->handed ? own->handover_turns : 0;
+    own->no_line = own->no_line || (own->called && !kind->called);
+    own->called = own->called && kind->called;
+}
+
+/* entry.mutex held: only waiters for one permit stand in line. */
+static void set_permits(struct dli_entry *entry, int64_t permits)
+{
+    const struct dli_mutex_rules *all = entry->parent->rules;
+    struct dli_mutex_rules *own = dli_entry_own_rules(entry);
+
+    own->permits = permits;
+    own->called = all->called && permits == 1;
+    own->no_line = all->no_line || (all->called && permits != 1);
+}
+
 dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t permits,
                                  struct dli_entry **ret)
 {
@@ -78,7 +98,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     dli_entry_lock(*ret);
     (*ret)->under = under;
     if (kind->slots && dli_mutex_idle(&(*ret)->m))
-        dli_entry_own_rules(*ret)->permits = permits;
+        set_permits(*ret, permits);
     dli_entry_unlock(*ret);
     return DLOCK_OK;
 }

@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-enum { TRIED = 4, MOST_OTHERS = 64 };
+enum { TRIED = 4 };
 
 /* The next link of the lists active and parked of the group in order of arrival; parked's end behind the last. */
 static struct dli_link *earlier(const struct dli_group *group, struct dli_link *active, struct dli_link *parked)
@@ -109,14 +109,17 @@ static int pass(struct dli_entry *entry, int64_t now)
 }
 
 /*
- * The turn of this process ends although somebody waits here. Then its waiters hold back, so that other processes can have
- * the lock. For how long, the answer to the release will tell.
+ * The turn of this process ends although somebody waits here. Where waiters do not stand in line, they hold back then, so
+ * that other processes can have permits: if there are any, which the answer to the release tells, for as long as this turn
+ * took.
  */
 static void yield(struct dli_entry *entry, int64_t now)
 {
     struct dli_waitlist *list = entry->parent->waitlist;
     struct dli_group *group;
 
+    if (entry->rules->called)
+        return;
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) && !group->free &&
         !(dli_list_empty(&group->active) && dli_list_empty(&group->parked))) {
@@ -126,15 +129,6 @@ static void yield(struct dli_entry *entry, int64_t now)
     pthread_mutex_unlock(&list->mutex);
 }
 
-/*
- * As long as the turns of the others may take: of all of them where one holds at a time. Several may hold a semaphore, so
- * there one turn is enough. The caller holds waitlist.mutex.
- */
-static int64_t turns_of_others(const struct dli_group *group, int64_t others)
-{
-    return group->turn * (group->kind == DLOCK_KIND_WRITE ? dli_earlier(others, MOST_OTHERS) : 1);
-}
-
 void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, int64_t now)
 {
     struct dli_waitlist *list = entry->parent ? entry->parent->waitlist : NULL;
@@ -142,9 +136,13 @@ void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, in
 
     if (!list || !entry->request->exchange.wish.drop)
         return;
+    if (entry->rules->called) { /* the next one joins the line, or is the first there */
+        entry->recheck = 1;
+        return;
+    }
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) && group->yield_until) {
-        group->yield_until = answer->others > 0 ? now + turns_of_others(group, answer->others) : 0;
+        group->yield_until = answer->others > 0 ? now + group->turn : 0;
         entry->recheck = 1;
     }
     pthread_mutex_unlock(&list->mutex);
@@ -227,10 +225,31 @@ void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next)
         *entry->turns = (struct dli_turns){.number = entry->m.want.number, .next = *next};
 }
 
+static int others_in(const struct dli_link *list, const struct dli_link *own)
+{
+    return list->next != list && !(list->next == own && own->next == list);
+}
+
+/* Whether others of this process go on waiting for the same. */
+static int others_wait(const struct dli_entry *entry)
+{
+    struct dli_waitlist *list = entry->parent->waitlist;
+    const struct dli_link *own = entry->member ? &entry->member->link : NULL;
+    const struct dli_group *group;
+    int wait = 0;
+
+    pthread_mutex_lock(&list->mutex);
+    if ((group = dli_group_of(list, entry)))
+        wait = others_in(&group->active, own) || others_in(&group->parked, own);
+    pthread_mutex_unlock(&list->mutex);
+    return wait;
+}
+
 void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange)
 {
     const struct dli_turns *turns = entry->turns;
 
+    exchange->stays = entry->rules->called && exchange->wish.drop && others_wait(entry);
     if (!turns || exchange->wish.drop != turns->number)
         return;
     exchange->served = turns->next;

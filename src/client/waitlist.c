@@ -1,6 +1,6 @@
 /*
- * waitlist.c: which waiters of a name ask the server, for the kinds in which every hold has a machine of its own and no
- * line on the server. Waiters that ask for the same (kind and permits) form a group. If the first of them cannot be
+ * waitlist.c: which waiters of a name ask the server, for the kinds in which every hold has a machine of its own. On the
+ * server their process has one place in line, or none. Waiters that ask for the same (kind and permits) form a group. If the first of them cannot be
  * served, no other can. So the first asks, and the others are parked: they send nothing. Behind a grant as many go on as
  * permits are left; all readers do. When nothing is left, the next one waits for a message before it asks. So the cost
  * of a grant does not grow with the waiters. The waiters of a fair lock all ask: each has a place in a line on the server.
@@ -199,6 +199,8 @@ static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t co
     pthread_mutex_lock(&list->mutex);
     dli_list_remove(&member->link);
     dli_waitlist_number(list, member, 0);
+    if (!member->parked && entry->rules->called && !dli_mutex_owned(&entry->m))
+        member->group->nothing = -1; /* the next one takes its place in line, and hears what it has heard */
     if (!member->parked)
         pass_on(entry, member->group, count);
     entry->member = NULL;

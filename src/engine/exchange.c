@@ -158,10 +158,12 @@ static int64_t safe_pause(struct dli_mutex *m)
 
 void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
 {
-    if (on)
-        m->line.listen = m->line.needed = 1;
+    if (on) {
+        m->line.needed = 1;
+        m->line.listen = !m->rules->called;
+    }
     if (m->parked && !on) {
-        m->active->want_at = m->line.listening ? dli_earlier(ask_at, now + safe_pause(m)) : now;
+        m->active->want_at = m->line.listening || m->rules->called ? dli_earlier(ask_at, now + safe_pause(m)) : now;
         m->probe.at = m->active->want_at;
     }
     m->parked = on != 0;
@@ -194,10 +196,11 @@ static void restore_want(struct dli_mutex *m)
 static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     int64_t pause = safe_pause(m);
+    int tries = m->active->sent.wish.mode == DLI_MODE_TRY;
 
     if (dli_mutex_owned(m))
         return;
-    if (m->active->sent.wish.mode == DLI_MODE_TRY || m->rules->no_line)
+    if (tries || m->rules->no_line)
         restore_want(m);
     m->active->line_seq = m->active->sent.wish.seq;
     m->active->line_at = m->active->sent.stamp;
@@ -205,10 +208,10 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->active->seen = answer->seen;
     m->active->seen_at = now;
     dli_mutex_end_answered(m, DLOCK_BUSY, 1);
-    m->line.listen = (m->line.listen || answer->foreign) && m->waiters > 0;
+    m->line.listen = m->waiters > 0 && (m->line.listen || (answer->foreign && !(tries && m->rules->called)));
     m->line.needed = m->waiters > 0;
     /* The lease of a pushed grant counts from the last probe. */
-    if (m->rules->separate && !m->rules->no_line && pause > m->active->sent.wish.lease / 3)
+    if (m->rules->separate && !m->rules->no_line && !m->rules->called && pause > m->active->sent.wish.lease / 3)
         pause = m->active->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;

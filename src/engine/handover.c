@@ -102,9 +102,14 @@ int dli_mutex_may_pass(const struct dli_mutex *m, int64_t owner, int64_t now)
            now >= dli_mutex_rests_until(holder) && has_turn(m, now);
 }
 
-/* A place in line counts if no second request for it can be under way: that one would come back to the line. */
+/*
+ * A place in line counts if no second request for it can be under way: that one would come back to the line. Where waiters
+ * are called, the place is that of the process, and stays.
+ */
 static int has_place(const struct dli_mutex *m)
 {
+    if (m->rules->called)
+        return !m->want.doubt;
     return is_lined(m) ? m->want.state == DLI_WANT_KNOWN && !m->want.doubt : m->want.state <= DLI_WANT_FRESH;
 }
 

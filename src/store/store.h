@@ -60,6 +60,7 @@ struct dli_exchange {
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
     struct dli_answer answer;  /* the result; repeats status and sent */
     struct dli_next served;    /* FAIR: those that had the lock under drop; they leave the line */
+    int stays;                 /* drop leaves, and others of this process go on waiting in its place in line */
     struct dli_next next; /* FAIR, a result: those that may have the lock under want. A token is reserved for each */
 };
 

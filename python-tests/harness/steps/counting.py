@@ -16,7 +16,7 @@ from .redisson import tagged, token_key
 from ..resp import Client
 from .scripts import load
 from ..server import Server
-from .wire import server_ms
+from .wire import TRY, server_ms
 
 LEASE, KEEP = 30_000, 86_400_000
 NEVER = 922337203685477
@@ -78,9 +78,8 @@ class Wire:
     def __init__(self, redis: Client, name: Name) -> None:
         self.redis = redis
         self.name = raw_name(name)
-        self.fence, self.gate, self.once = (
-            token_key(name), own_key("dlock_gate", name), own_key("dlock_once", name),
-        )  # fmt: skip
+        self.fence, self.gate = token_key(name), own_key("dlock_gate", name)
+        self.turns, self.once = own_key("dlock_turns", name), own_key("dlock_once", name)
         self.channel = b"redisson_sc:" + tagged(name)
         self.keys: list[bytes] = []
         self.block, self.others = 1, False  # tokens to reserve; whether others waited at the last release
@@ -92,10 +91,10 @@ class Wire:
         keys = self.keys if keys is None else keys
         return self.redis.command("EVALSHA", self.known[stem], len(keys), *keys, *arguments)
 
-    def whole(self, hold: Hold, lease: int = LEASE) -> list[int]:
+    def whole(self, hold: Hold, lease: int = LEASE, mode: int = TRY) -> list[int]:
         """The reply to an acquire. A new grant also tells how many tokens it has reserved, and what is left."""
         reply: list[int] = self.run(
-            f"{self.kind}_acquire", hold.id, lease, hold.permits, 1, 0, 4000, KEEP, 1, self.channel, "", self.block
+            f"{self.kind}_acquire", hold.id, lease, hold.permits, mode, 0, 4000, KEEP, 1, self.channel, "", self.block
         )
         return reply
 
@@ -104,8 +103,8 @@ class Wire:
         reply = self.whole(hold, lease)
         return reply[:2] if reply[0] == 1 else reply
 
-    def release(self, hold: Hold, doubt: int = 0, rest: int = 0) -> int:
-        reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits)
+    def release(self, hold: Hold, doubt: int = 0, rest: int = 0, stays: int = 0) -> int:
+        reply: int = self.run(f"{self.kind}_release", hold.id, self.channel, 0, rest, doubt, hold.permits, stays)
         self.others = reply > 1
         return min(reply, 1)
 
@@ -138,7 +137,7 @@ class SemaphoreWire(Wire):
     def __init__(self, redis: Client, name: Name = "seats") -> None:
         super().__init__(redis, name)
         self.taken, self.holders = own_key("dlock_taken", name), own_key("dlock_holders", name)
-        self.keys = [self.name, self.fence, self.gate, self.taken, self.holders, self.once]
+        self.keys = [self.name, self.fence, self.gate, self.taken, self.holders, self.turns, self.once]
 
     def renew(self, *rows: tuple[Hold, int]) -> list[int]:
         arguments = itertools.chain(*((hold.id, lease, hold.permits) for hold, lease in rows))
@@ -167,7 +166,7 @@ class PermitWire(Wire):
     def __init__(self, redis: Client, name: Name = "seats") -> None:
         super().__init__(redis, name)
         self.leases = tagged(name) + b":timeout"
-        self.keys = [self.name, self.fence, self.gate, self.leases, self.once]
+        self.keys = [self.name, self.fence, self.gate, self.leases, self.turns, self.once]
 
     def renew(self, *rows: tuple[Hold, int]) -> list[int]:
         keys = [self.name, self.leases] * len(rows)

@@ -36,7 +36,7 @@ class RwWire:
     def __init__(self, redis: Client, name: str | bytes = "order") -> None:
         self.redis = redis
         self.name = name.encode() if isinstance(name, str) else name
-        self.writer = private("dlock_writer", name)
+        self.writer, self.turns = private("dlock_writer", name), private("dlock_turns", name)
         self.tokens, self.others = 0, False  # what the last acquire and release say
         self.fence, self.gate, self.channel = token_key(name), private("dlock_gate", name), rw_channel(name)
 
@@ -46,30 +46,29 @@ class RwWire:
     def hold_key(self, owner: str, number: int = 1) -> bytes:
         return hold_key(self.name, owner, number)
 
-    def _keys(self, *more: bytes) -> list[bytes]:
-        return [self.name, self.fence, self.gate, *more, self.writer]
+    def keys(self, hold: bytes | None = None) -> list[bytes]:
+        return [self.name, self.fence, self.gate, hold or self.name, self.writer, self.turns]
 
     def read(self, hold: Hold, lease: int = LEASE, under: Hold | None = None, block: int = 1) -> list[int]:
         arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, under.writer if under else ""]
-        reply: list[int] = self.run("read_acquire", self._keys(self.hold_key(hold.id)), hold.id, *arguments)
+        reply: list[int] = self.run("read_acquire", self.keys(self.hold_key(hold.id)), hold.id, *arguments)
         return reply
 
     def write(self, hold: Hold, lease: int = LEASE, block: int = 1, mode: int = TRY) -> list[int]:
         """With mode LINE a refused writer waits: new readers stay out."""
         arguments = [lease, block, mode, 0, BEAT, KEEP, 1, self.channel, ""]
-        reply: list[int] = self.run("write_acquire", self._keys(self.hold_key(hold.writer)), hold.writer, *arguments)
+        reply: list[int] = self.run("write_acquire", self.keys(self.hold_key(hold.writer)), hold.writer, *arguments)
         if reply[0] == 1:
             self.tokens = reply.pop()  # how many it has reserved
             assert 1 <= self.tokens <= block
         return reply
 
     def read_release(self, hold: Hold, rest: int = 0) -> int:
-        keys = self._keys(self.hold_key(hold.id))
-        reply: int = self.run("read_release", keys, hold.id, self.channel, 0, rest, 0, 1)
+        reply: int = self.run("read_release", self.keys(self.hold_key(hold.id)), hold.id, self.channel, 0, rest, 0)
         return reply
 
-    def write_release(self, hold: Hold, rest: int = 0) -> int:
-        reply: int = self.run("write_release", self._keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, 1)
+    def write_release(self, hold: Hold, rest: int = 0, stays: int = 0) -> int:
+        reply: int = self.run("write_release", self.keys(self.hold_key(hold.writer)), hold.writer, self.channel, 0, rest, 0, stays)
         self.others = reply > 1
         return min(reply, 1)
 
@@ -83,15 +82,15 @@ class RwWire:
         return reply[0]
 
     def force(self) -> int:
-        reply: int = self.run("rw_force", self._keys(), self.channel)
+        reply: int = self.run("rw_force", self.keys(), self.channel)
         return reply
 
     def inspect(self) -> list[Any]:
-        reply: list[Any] = self.run("inspect", self._keys(), "read")
+        reply: list[Any] = self.run("inspect", self.keys(), "read")
         return reply
 
     def close_gate(self, ms: int = LEASE) -> int:
-        reply: int = self.run("gate", [self.name, self.gate], ms, "rw", self.channel)
+        reply: int = self.run("gate", [self.name, self.gate, self.turns], ms, "rw", self.channel)
         return reply
 
     # ---- state on the server

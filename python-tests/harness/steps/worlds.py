@@ -121,6 +121,10 @@ class World:
 
         return fill
 
+    def line_of(self, count: int) -> None:
+        """Processes that wait to be called, and that have died since."""
+        self.many("ZADD", self.wire.turns, list(itertools.chain(*((at, one[:36]) for at, one in enumerate(ids(count), 1)))))
+
     def processes(self, channel: bytes) -> Callable[[int], None]:
         def fill(count: int) -> None:
             spare = World.spare.get(channel, [])
@@ -357,8 +361,7 @@ class Shared(World):
         raise NotImplementedError
 
     def drop(self, script: str, owner: str, doubt: int) -> int:
-        keys = [self.wire.name, self.wire.fence, self.wire.gate, self.wire.hold_key(owner)]
-        reply: int = self.wire.run(script, keys, owner, self.wire.channel, 0, 0, doubt, 1)
+        reply: int = self.wire.run(script, self.wire.keys(self.wire.hold_key(owner)), owner, self.wire.channel, 0, 0, doubt)
         return reply
 
     def buried(self, count: int) -> None:
@@ -426,7 +429,7 @@ class Write(Shared):
 
     def make(self) -> None:
         super().make()
-        self.crowds.update({"reads under the write hold": self.living})
+        self.crowds.update({"reads under the write hold": self.living, "waiting processes": self.line_of})
 
     def undone(self) -> None:
         self.drop("write_release", self.z.writer, 1)
@@ -437,6 +440,8 @@ class Write(Shared):
         return [
             Step("write_acquire", "free", lambda: w.write(z), (1,), self.free),
             Step("write_acquire", "held", lambda: w.write(z), (0,)),
+            Step("write_acquire", "held, stands in line", lambda: w.write(z, mode=LINE), (0,)),
+            Step("write_release", "leaves the line", lambda: w.write_release(z), (0,), lambda: w.write(z, mode=LINE)),
             Step("write_acquire", "by its holder", lambda: w.write(own), (1,)),
             Step("write_acquire", "the gate is closed", lambda: w.write(z), (-2,), self.shut),
             Step("write_acquire", "after its undo", lambda: w.write(z), (0,), self.undone),
@@ -465,10 +470,10 @@ class Counting(World):
     def make(self) -> None:
         self.wire = one = self.made()
         self.a, self.c, self.z = (counting.Hold() for _ in range(3))
-        doubt = lambda: one.release(self.c, doubt=1) if self.kind == "permit semaphore" else one.release(self.c)  # noqa: E731
+        doubt = lambda: one.release(self.c, doubt=1)  # noqa: E731
         self.crowds = {
             "tombstones": self.once(one.once, doubt), "ended tombstones": self.once(one.once, doubt, True),
-            PROCESSES: self.processes(one.channel),
+            "waiting processes": self.line_of, PROCESSES: self.processes(one.channel),
         }  # fmt: skip
         self.steps = [*self._steps(), *self.own_steps()]
 
@@ -484,6 +489,10 @@ class Counting(World):
     def shut(self) -> None:
         self.wire.set_gate(True)
 
+    def stood(self) -> None:
+        self.none_left()
+        self.wire.whole(self.z, mode=LINE)
+
     def change(self, what: str, number: int = 0) -> Step:
         return Step(f"{self.wire.kind}_change", what, lambda: self.wire.change(what, number), (0, 1))
 
@@ -497,6 +506,7 @@ class Counting(World):
             Step(f"{stem}_acquire", "after its undo", lambda: w.acquire(z), (0,), lambda: w.release(z, doubt=1)),
             Step(f"{stem}_release", "held", lambda: w.release(a), RELEASED),
             Step(f"{stem}_release", "in doubt, held", lambda: w.release(a, doubt=1), RELEASED),
+            Step(f"{stem}_release", "leaves the line", lambda: w.release(z), (0, 1), self.stood),
             Step(f"{stem}_release", "in doubt, not held", lambda: w.release(z, doubt=1), (0,)),
             Step(f"{stem}_renew", "one row", lambda: w.renew((a, LEASE)), (1,)),
             self.change("set", 5), self.change("add", 5), self.change("count"),

@@ -181,6 +181,7 @@ struct sim_request {
     int64_t ran_at; /* true time */
     struct dli_wish wish;
     struct dli_next served; /* TURNS: those that the release names */
+    int stays;              /* the process stays in line */
     int rows;               /* RENEW */
     struct {
         int lock;
@@ -301,7 +302,7 @@ struct sim_peer {
     struct dli_spare spare; /* tokens for turns in memory */
     struct sim_number *number;
     int64_t number_room;
-    struct dli_mutex_rules rules;
+    struct dli_mutex_rules rules, readers; /* readers: of side 0 of a read-write lock */
     struct sim_side side[SIM_LOCKS];
     struct sim_request *renewal;
     struct sim_owner owner[SIM_OWNERS];
@@ -315,7 +316,7 @@ struct sim_seen {
 };
 
 struct sim_lock {
-    char name[24], fence[64], line[64], about[64], gate[64], channel[64], once[64], side[64];
+    char name[24], fence[64], line[64], about[64], gate[64], channel[64], once[64], side[64], turns[64];
     struct sim_seen seen; /* after the last script */
     int64_t fence_max;    /* highest token reserved */
     int64_t token_max;    /* highest token believed in */

@@ -19,8 +19,11 @@ void sim_driver_start(struct sim *s, struct sim_peer *peer)
     peer->rules = s->plan.rules;
     peer->rules.numbers = &peer->numbers;
     peer->rules.highest = s->world == SIM_MUTEX ? NULL : &peer->highest; /* there all locks have one name */
+    peer->readers = peer->rules;
+    peer->readers.called = 0;
+    peer->readers.no_line = 1;
     for (int i = 0; i < s->plan.locks; i++)
-        dli_mutex_init(&peer->side[i].m, &peer->rules, sim_random(s));
+        dli_mutex_init(&peer->side[i].m, s->world == SIM_RW && i == 0 ? &peer->readers : &peer->rules, sim_random(s));
     sim_owner_start(s, peer);
 }
 
@@ -44,6 +47,7 @@ static void send_exchange(struct sim *s, struct sim_peer *peer, int lock, const 
     if (wish->want)
         peer->side[lock].wanted = wish->want;
     sim_turns_tell(s, &peer->side[lock], request);
+    request->stays = wish->drop && sim_others_wait(s, peer, lock);
     peer->side[lock].exchange = request;
     dli_mutex_sent(&peer->side[lock].m, wish, request->stamp);
     sim_trace(s, "peer %d sends want %" PRId64 " drop %" PRId64 " mode %d seq %" PRId64, peer->index, wish->want,
@@ -407,6 +411,11 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
         dli_mutex_probe(&peer->side[lock].m, now + ms * SIM_MS);
+    } else if (sscanf(push->text, "free %63s", name) == 1) {
+        for (lock = s->plan.locks - 1; lock > 0; lock--) { /* side 0: below */
+            dli_mutex_probe(&peer->side[lock].m, now);
+            sim_service(s, peer, lock);
+        }
     } else {
         sim_violated(s, "wire: message not understood: %s", push->text);
         return;

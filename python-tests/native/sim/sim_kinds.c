@@ -43,6 +43,15 @@ int sim_kinds_side(struct sim *s, const struct sim_owner *owner)
     return sim_shared(s) ? owner->index : (int)sim_below(s, s->plan.locks);
 }
 
+/* Whether another one of the process waits for the same: it keeps the place in line. */
+int sim_others_wait(const struct sim *s, const struct sim_peer *peer, int lock)
+{
+    for (int i = 0; i < s->plan.locks; i++)
+        if (i != lock && sim_writes(s, i) == sim_writes(s, lock) && dli_mutex_waits(&peer->side[i].m))
+            return 1;
+    return 0;
+}
+
 /* Seeds choose a little differently here: no foreign clients, no force, no extends or moves. */
 void sim_kinds_plan(struct sim *s)
 {
@@ -56,11 +65,12 @@ void sim_kinds_plan(struct sim *s)
     plan->rules.handover_turns = sim_shared(s) ? plan->rules.handover_turns : 0;
     plan->rules.passes = s->world == SIM_TURNS ? DLI_PASS_NAMED : sim_shared(s) ? DLI_PASS_ANY : DLI_PASS_NONE;
     plan->rules.separate = 1;
-    plan->rules.no_line = !sim_fair(s);
     if (s->world == SIM_SEMAPHORE || s->world == SIM_PERMIT) {
         plan->rules.permits = sim_between(s, 1, 2);
         plan->total = plan->rules.permits * sim_between(s, 1, 3);
     }
+    plan->rules.called = !sim_fair(s) && plan->rules.permits < 2;
+    plan->rules.no_line = !sim_fair(s) && !plan->rules.called;
     if (s->world == SIM_SEMAPHORE) {
         plan->renew = 0;
         plan->rules.lives = plan->lease_max;
@@ -76,6 +86,7 @@ void sim_kinds_name(struct sim *s, int index)
     snprintf(lock->fence, sizeof lock->fence, "redisson_lock_token:%s", tagged);
     snprintf(lock->gate, sizeof lock->gate, "dlock_gate:%s", tagged);
     snprintf(lock->once, sizeof lock->once, "dlock_once:%s", tagged);
+    snprintf(lock->turns, sizeof lock->turns, "dlock_turns:%s", tagged);
     snprintf(lock->channel, sizeof lock->channel, "redisson_%s:%s",
              sim_fair(s)          ? "lock__channel"
              : s->world == SIM_RW ? "rwlock"
@@ -181,8 +192,10 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
         keys[count++] = sim_word(lock->side);
         if (s->world == SIM_SEMAPHORE)
             keys[count++] = sim_word(lock->about);
-        keys[count++] = sim_word(lock->once);
     }
+    keys[count++] = sim_word(lock->turns);
+    if (s->world != SIM_RW)
+        keys[count++] = sim_word(lock->once);
     return count;
 }
 

@@ -78,6 +78,14 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
     return request->wish.drop ? "pass" : "acquire";
 }
 
+/* How many permits; and whether the process stays in line. */
+static void add_release(const struct sim *s, struct args *args, const struct sim_request *request)
+{
+    if (s->world != SIM_RW)
+        add_number(args, request->wish.permits);
+    add_number(args, request->stays);
+}
+
 static void fill_args(struct sim *s, const struct sim_request *request, struct args *args)
 {
     struct sim_peer *peer = &s->peer[request->peer];
@@ -110,7 +118,7 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
         if (!wish->want && request->served.count)
             add_served(args, &request->served);
         else if (!wish->want && !sim_fair(s))
-            add_number(args, wish->permits);
+            add_release(s, args, request);
     } else if (request->kind == SIM_RENEW) {
         if (request->operation == SIM_OPERATION_ADOPT)
             add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
@@ -265,7 +273,7 @@ static void check_stray(struct sim *s, const struct sim_request *request)
 void sim_execute(struct sim *s, struct sim_request *request)
 {
     int script = sim_script_find(s->scripts, script_of(s, request));
-    struct sim_word keys[6];
+    struct sim_word keys[7];
     struct sim_seen before[SIM_LOCKS];
     struct args args = {.count = 0};
     int key_count = fill_keys(s, request, keys);

@@ -67,12 +67,14 @@ static void say_release(struct encoder *encoder, int full)
     dli_args_channel(args, encoder->request->place);
     add_listening(args, encoder->wish);
     dli_args_number(args, (encoder->wish->rest + MS - 1) / MS);
-    if (encoder->request->kind->slots || encoder->wish->doubt || served->count)
+    if (encoder->request->kind->slots || encoder->wish->doubt || served->count || encoder->request->exchange.stays)
         dli_args_number(args, encoder->wish->doubt);
     if (encoder->request->kind->slots)
         dli_args_number(args, encoder->wish->permits);
     if (served->count)
         dli_args_text(args, dli_next_write(encoder->served, served));
+    else if (encoder->request->exchange.stays)
+        dli_args_number(args, 1);
 }
 
 static void say_pass(struct encoder *encoder, int full)
@@ -185,15 +187,20 @@ static int encode_gate(struct dli_buffer *out, int full, const struct dli_reques
 {
     const struct dli_place *place = request->place;
     int32_t family = request->kind->family;
-    int keys = family == DLOCK_KIND_MUTEX ? 4 : family == DLOCK_KIND_FAIR ? 5 : 2;
+    int keys = family == DLOCK_KIND_MUTEX  ? 4
+               : family == DLOCK_KIND_FAIR ? 5
+                                           : 2,
+        turns = dli_kind_find(family)->called;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_GATE, full);
-    dli_args_number(&args, keys);
+    dli_args_number(&args, keys + turns);
     dli_args_key(&args, place, 0);
     dli_args_pattern(&args, place, DLI_GATE_PATTERN);
     for (int i = 2; i < keys; i++)
         dli_args_key(&args, place, i);
+    if (turns)
+        dli_args_pattern(&args, place, DLI_TURNS_PATTERN);
     dli_args_number(&args, request->gate_ms);
     dli_args_text(&args, request->kind->name);
     dli_args_channel(&args, place);

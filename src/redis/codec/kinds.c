@@ -8,6 +8,7 @@
 #define FENCE "redisson_lock_token:@"
 #define GATE  DLI_GATE_PATTERN
 #define ONCE  "dlock_once%@"
+#define TURNS "dlock_turns%@"
 
 static const struct dli_wire wires[] = {
     {
@@ -36,7 +37,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_READ,
-        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@"},
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS},
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_READ_ACQUIRE,
         .release = DLI_SCRIPT_READ_RELEASE,
@@ -50,7 +51,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_WRITE,
-        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@"}, /* as READ: both are sides of one lock */
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS}, /* as READ: both are sides of one lock */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
         .release = DLI_SCRIPT_WRITE_RELEASE,
@@ -63,7 +64,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_SEMAPHORE,
-        .key = {"=", FENCE, GATE, "dlock_taken%@", "dlock_holders%@", ONCE},
+        .key = {"=", FENCE, GATE, "dlock_taken%@", "dlock_holders%@", TURNS, ONCE},
         .channel = "redisson_sc:@",
         .acquire = DLI_SCRIPT_SEMAPHORE_ACQUIRE,
         .release = DLI_SCRIPT_SEMAPHORE_RELEASE,
@@ -76,7 +77,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_PERMIT_SEMAPHORE,
-        .key = {"=", FENCE, GATE, "@:timeout", ONCE},
+        .key = {"=", FENCE, GATE, "@:timeout", TURNS, ONCE},
         .channel = "redisson_sc:@",
         .acquire = DLI_SCRIPT_PERMIT_ACQUIRE,
         .release = DLI_SCRIPT_PERMIT_RELEASE,

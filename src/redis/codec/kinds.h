@@ -7,9 +7,10 @@
 
 #include "base/kind.h"
 
-enum { DLI_KEYS_MAX = 6, DLI_NO_SCRIPT = -1 };
+enum { DLI_KEYS_MAX = 7, DLI_NO_SCRIPT = -1 };
 
-#define DLI_GATE_PATTERN "dlock_gate%@" /* of every kind */
+#define DLI_GATE_PATTERN  "dlock_gate%@"  /* of every kind */
+#define DLI_TURNS_PATTERN "dlock_turns%@" /* of kinds whose waiters are called */
 
 /*
  * Keys and channels are patterns:

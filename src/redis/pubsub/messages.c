@@ -123,6 +123,18 @@ static void opened(const struct dli_store *store, const char *at, const char *en
     }
 }
 
+/* The lock may be free, and it is the turn of this process. */
+static void called(const struct dli_store *store, const char *at, const char *end)
+{
+    static const int32_t families[] = {DLOCK_KIND_WRITE, DLOCK_KIND_SEMAPHORE, DLOCK_KIND_PERMIT_SEMAPHORE};
+
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        struct dli_message_target target = {families[i], at, (size_t)(end - at), 0};
+
+        store->hooks->hint(store->owner, &target);
+    }
+}
+
 /* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
@@ -148,6 +160,8 @@ void dli_message_dispatch(const struct dli_store *store, int own, const char *ch
         granted(store, DLOCK_KIND_MUTEX, text + 6, end);
     else if (size > 5 && memcmp(text, "fair ", 5) == 0)
         granted(store, DLOCK_KIND_FAIR, text + 5, end);
+    else if (size > 5 && memcmp(text, "free ", 5) == 0)
+        called(store, text + 5, end);
     else if (size > 5 && memcmp(text, "gate ", 5) == 0)
         gate(store, text + 5, end);
     else if (size > 5 && memcmp(text, "open ", 5) == 0)

@@ -1,12 +1,16 @@
 -- Acquire permits for the time of a lease. The same id sent twice gets the same grant and no shorter lease.
--- Returns {1, token, tokens, permits that are left, ms until the first lease ends}; {1, token, 1}: it was granted before;
--- {0, ms until the first lease ends or -1, 1}: too few are left; {-1}: keys of another kind; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, leases, once (id -> token). ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
--- channel, "", block
+-- A waiter for one permit stands in line, and is told when its turn has come. Returns {1, token, tokens, permits that are
+-- left, ms until the first lease ends}; {1, token, 1}: it was granted before; {0, ms until the next probe or -1, 1 when
+-- it must listen to Redisson's channel}: too few are left; {-1}: keys of another kind; {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, leases, turns (see turns.lua), once (id -> token). ARGV: owner, lease, permits, mode (0 try, 1
+-- line, 2 poll), listening, beat, keep, seq, channel, "", block
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_token.lua
 --@include semaphore/sem_once.lua
 --@include permit_ids.lua
+local turns = KEYS[5]
+--@include shared/turns.lua
+--@include semaphore/sem_turns.lua
 --@include permit_pool.lua
 local owner, lease, permits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local till = end_of(lease)
@@ -62,7 +66,12 @@ end
 if #found > 0 then
   left = (give_back(found, ARGV[9]))
 end
-if left < permits then
-  return { 0, next_end(), 1 }
+local others, refused = turn_of(owner, permits, left, next_end)
+if refused then
+  return refused
 end
-return grant(ids)
+local granted = grant(ids)
+if others then
+  turn_over(owner, granted[4])
+end
+return granted

@@ -1,5 +1,5 @@
 -- Read or change the permits of a permit semaphore. Returns {1, value}: done; {0, value}: not changed; {-1}: keys of
--- another kind. The same id sent again gets the same answer. KEYS: lock, fence, gate, leases, once. ARGV: what, number,
+-- another kind. The same id sent again gets the same answer. KEYS: lock, fence, gate, leases, turns, once. ARGV: what, number,
 -- id, channel
 --   set         create it with number permits, if there is none. Value: the permits left
 --   setpermits  make number the total, including permits that are out. Value: the permits left, below 0 when too many
@@ -8,6 +8,9 @@
 --   count, acquired, permits    value: the permits left, those that are out, both
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
+local turns = KEYS[5]
+--@include shared/turns.lua
+--@include semaphore/sem_turns.lua
 --@include permit_pool.lua
 local what, number, id, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
@@ -27,12 +30,12 @@ local function change(left, there, out)
   if what == 'add' then
     call('SET', lock, text(left + number))
     call('PERSIST', leases)
-    announce(channel, number, number)
+    announce_all(channel, number, number, left + number)
     return left + number, true
   end
   if not there then
     call('SET', lock, text(number))
-    announce(channel, number, number)
+    announce_all(channel, number, number, number)
     return number, true
   end
   local more = number - left - out
@@ -40,7 +43,7 @@ local function change(left, there, out)
     return left, false
   end
   call('INCRBY', lock, text(more))
-  announce(channel, number, number)
+  announce_all(channel, number, number, left + more)
   return left + more, true
 end
 

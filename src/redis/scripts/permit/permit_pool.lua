@@ -1,4 +1,5 @@
 -- Shared by the scripts of the permit semaphore. N counts the permits that are left; leases has those that are out.
+-- The script includes sem_turns.lua before this.
 local leases = KEYS[4]
 
 -- Permits left, whether N is there, permits out; nil for keys of another kind.
@@ -16,7 +17,7 @@ local function reclaim(channel)
   if left and out > 0 and call('ZCOUNT', leases, 0, text(millis())) > 0 then
     local back = call('ZREMRANGEBYSCORE', leases, 0, text(millis()))
     left, there, out = call('INCRBY', lock, back), true, out - back
-    announce(channel, left, left)
+    announce_all(channel, left, left, left)
   end
   return left, there, out
 end
@@ -28,5 +29,5 @@ local function give_back(ids, channel)
     call('ZREM', leases, ids[i])
   end
   local left = call('INCRBY', lock, #ids)
-  return left, announce(channel, #ids == 1 and left or #ids, left)
+  return left, announce_all(channel, #ids == 1 and left or #ids, left, left)
 end

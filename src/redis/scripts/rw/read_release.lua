@@ -1,6 +1,6 @@
 -- Release a read hold. Returns 1 when owner held it; 0 when it did not, or when its lease had run out. Harmless when
 -- repeated.
--- KEYS: lock, fence, gate, hold. ARGV: owner, channel, listening, rest: ms the hold stays, doubt: "1" where a request
+-- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner, channel, listening, rest: ms the hold stays, doubt: "1" where a request
 -- for the owner may still be under way
 --@include rw.lua
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
@@ -16,9 +16,11 @@ local function go_on(mode)
     live(last, more)
   elseif more then
     tell_all(channel)
+    tell_first()
   else
     call('DEL', lock)
     call('PUBLISH', channel, '0')
+    call_next(1)
   end
 end
 

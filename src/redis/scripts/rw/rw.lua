@@ -6,11 +6,12 @@
 --   fence  string, the highest fencing token reserved so far
 --   writer string, ours: a writer waits for readers to end, since this time in ms. New readers stay out, see
 --          write_acquire.lua
+--   turns  zset, ours: processes with writers that wait, see turns.lua
 -- In mode read, the lock lives as long as the longest hold; with more than FEW fields, at most as long as the longest
 -- hold there ever was. In mode write it lives for the writer's lease, or longer if a read under it has a longer lease.
 -- A resting hold is ours alone: its id has ":rest" at the end, and it has a hold key even if it was the writer's. To
 -- Redisson it is a hold like any other, of an id that nobody sends.
-local call, lock = redis.call, KEYS[1]
+local call, lock, turns = redis.call, KEYS[1], KEYS[6]
 
 local function now()
   local time = call('TIME')
@@ -20,6 +21,8 @@ end
 local function text(number)
   return string.format('%.0f', number)
 end
+
+--@include shared/turns.lua
 
 local function hold_key(id, i)
   return (lock:find('{', 1, true) and lock or '{' .. lock .. '}') .. ':' .. id .. ':rwlock_timeout:' .. i
@@ -122,9 +125,9 @@ local function resting()
   end
 end
 
--- Everybody may probe again. "1" wakes the sleeping threads of a JVM, "0" the thread that is about to sleep. Ours probe
--- at any message. The second one is written "00", so that ours recognise it as a repetition. Returns how many subscribers
--- were told.
+-- Readers and foreign clients may probe again. "1" wakes the sleeping threads of a JVM, "0" the thread that is about to
+-- sleep. Ours probe at any message. The second one is written "00", so that ours recognise it as a repetition. Returns
+-- how many subscribers were told.
 local function tell_all(channel)
   call('PUBLISH', channel, '1')
   return call('PUBLISH', channel, '00')
@@ -149,6 +152,7 @@ local function settle(mode, channel)
   call('HDEL', lock, id)
   call('HSET', lock, 'mode', 'read')
   tell_all(channel)
+  tell_first()
   return 'read'
 end
 
@@ -160,4 +164,5 @@ local function let_rest(id, channel, rest)
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)
   extend(lock, rest)
   tell_all(channel)
+  tell_first()
 end

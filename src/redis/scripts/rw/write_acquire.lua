@@ -1,8 +1,9 @@
 -- Acquire the write hold, when nobody holds. The same id sent twice gets the same grant and no shorter lease.
--- Returns {1, token, tokens}; {1, token, 1}: it was granted before; {0, ms until the next probe, 1}; {-1}: another kind of
--- key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold, writer. ARGV: owner (ends in ":write"), lease, block, mode, listening, beat, keep, seq,
--- channel
+-- A waiter stands in line, and is told when its turn has come. Returns {1, token, tokens}; {1, token, 1}: it was granted
+-- before; {0, ms until the next probe or -1, 1 when it must listen to Redisson's channel}; {-1}: another kind of key;
+-- {-2}: the gate is closed.
+-- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner (ends in ":write"), lease, block, mode (0 try, 1 line, 2
+-- poll), listening, beat, keep, seq, channel
 --@include rw.lua
 --@include semaphore/sem_token.lua
 local own, lease = ARGV[1], tonumber(ARGV[2])
@@ -18,6 +19,26 @@ local function keep_readers_out()
   elseif at - since < LONG then
     call('PEXPIRE', KEYS[5], STAY)
   end
+end
+
+-- Whether a client of Redisson's may hold. Of many holders that is not known.
+local function foreign_holder()
+  if call('HLEN', lock) > FEW then
+    return true
+  end
+  local fields = call('HKEYS', lock)
+  for i = 1, #fields do
+    if fields[i] ~= 'mode' and not ours(fields[i]) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The first in line listens to Redisson's channel while a client of Redisson's holds: it releases there only.
+local process, in_line, beat = own:sub(1, 36), ARGV[4] == '1', tonumber(ARGV[6])
+local function refuse(left, first)
+  return { 0, left, (not in_line or first and foreign_holder()) and 1 or 0 }
 end
 
 local mode = settle(look(), ARGV[9])
@@ -36,20 +57,31 @@ elseif call('EXISTS', KEYS[3]) == 1 then
 elseif call('GET', KEYS[4]) == BURIED then
   return { 0, -1, 1 }
 elseif mode == 'write' then
-  return { 0, call('PTTL', lock), 1 }
+  return refuse(call('PTTL', lock), in_line and stand(process, beat))
 elseif mode == 'read' then
   local last, more = last_hold()
   if last > 0 or more then -- one lives; or there are more of the dead than one call may remove: the next one goes on
     local left = last > 0 and call('PTTL', lock) or 1
-    if ARGV[4] ~= '0' then
+    local first = in_line and stand(process, beat)
+    if first or ARGV[4] == '2' then
       keep_readers_out()
       left = math.min(left, AGAIN)
     end
-    return { 0, left, 1 }
+    return refuse(left, first)
+  end
+end
+local others = call('EXISTS', turns) == 1
+if others then
+  local may, left = may_have(process, 1)
+  if not may then
+    return refuse(left, in_line and stand(process, beat))
   end
 end
 local token, few = reserve(ARGV[7], ARGV[3])
 call('DEL', lock, KEYS[5])
 call('HSET', lock, 'mode', 'write', own, '1')
 call('PEXPIRE', lock, lease)
+if others then
+  leave_line(process)
+end
 return { 1, token, few }

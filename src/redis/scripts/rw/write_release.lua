@@ -1,15 +1,23 @@
--- Release the write hold. Returns 1 + the number of other processes that wait; 0 when owner did not hold it. Harmless when
--- repeated. Reads of the same owner under it go on, and others may come. Unlike Redisson this script tells waiters so:
--- otherwise they would sleep until the lock's end.
--- KEYS: lock, fence, gate, hold. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold stays, doubt:
--- "1" where a request for the owner may still be under way
+-- Release the write hold, or leave the line. Returns 1 + the number of other processes that are subscribed; 0 when owner
+-- did not hold it. Harmless when repeated. Reads of the same owner under it go on, and others may come. Unlike Redisson
+-- this script tells waiters so: otherwise they would sleep until the lock's end.
+-- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold
+-- stays, doubt: "1" where a request for the owner may still be under way, stays: "1" where the process stays in line
 --@include rw.lua
 local own, rest = ARGV[1], tonumber(ARGV[4])
 
 if ARGV[5] == '1' then
   bury(KEYS[4])
 end
-if look() ~= 'write' or call('HDEL', lock, own) == 0 then
+local mode = look()
+local held = mode == 'write' and call('HDEL', lock, own) == 1
+local left = ARGV[6] ~= '1' and call('EXISTS', turns) == 1 and leave_line(own:sub(1, 36))
+if not held then
+  if left and mode == 'free' then
+    call_next(1)
+  elseif left then
+    tell_first()
+  end
   return 0
 end
 if rest > 0 then
@@ -25,5 +33,6 @@ if last > 0 or more then
   end
 else
   call('DEL', lock)
+  call_next(1)
 end
 return 1 + math.max(tell_all(ARGV[2]) - ARGV[3], 0)

@@ -1,15 +1,19 @@
 -- Acquire permits of a semaphore. N counts those that are left; it does not tell who has the others. The same id sent
--- twice gets the same grant. Returns {1, token, tokens, permits that are left}; {1, token, 1}: it was granted before;
--- {0, -1, 1}: too few are left; {0, 0, 2}: this id gets nothing any more; {-1}: another kind of key; {-2}: the gate is
--- closed.
+-- twice gets the same grant. A waiter for one permit stands in line, and is told when its turn has come. Returns {1,
+-- token, tokens, permits that are left}; {1, token, 1}: it was granted before; {0, ms until the next probe or -1, 1 when
+-- it must listen to Redisson's channel}: too few are left; {0, 0, 2}: this id gets nothing any more; {-1}: another kind
+-- of key; {-2}: the gate is closed.
 --   taken    zset, id -> token: by it, repeated acquires and releases are recognised
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
--- KEYS: lock, fence, gate, taken, holders, once. ARGV: owner, lease, permits, mode, listening, beat, keep, seq,
--- channel, "", block
+--   turns    zset, processes that wait for a permit, see turns.lua
+-- KEYS: lock, fence, gate, taken, holders, turns, once. ARGV: owner, lease, permits, mode (0 try, 1 line, 2 poll),
+-- listening, beat, keep, seq, channel, "", block
 --@include sem_counter.lua
 --@include sem_token.lua
 --@include sem_holders.lua
-local gate, taken, once = KEYS[3], KEYS[4], KEYS[6]
+local gate, taken, turns, once = KEYS[3], KEYS[4], KEYS[6], KEYS[7]
+--@include shared/turns.lua
+--@include sem_turns.lua
 local owner, permits = ARGV[1], tonumber(ARGV[3])
 
 local left = count()
@@ -29,8 +33,9 @@ end
 if call('HEXISTS', once, owner) == 1 then
   return { 0, 0, 2 }
 end
-if left < permits then
-  return { 0, -1, 1 }
+local others, refused = turn_of(owner, permits, left, -1)
+if refused then
+  return refused
 end
 local few
 token, few = reserve(ARGV[7], ARGV[11])
@@ -42,4 +47,7 @@ lives(KEYS[5], owner, ARGV[3], ARGV[2])
 -- held for so long.
 call('ZREMRANGEBYSCORE', taken, '-inf', text(now() - YEAR * 1000))
 call('ZREMRANGEBYSCORE', KEYS[5], '-inf', text(millis() - YEAR))
+if others then
+  turn_over(owner, left - permits)
+end
 return { 1, token, few, left - permits }

@@ -1,5 +1,5 @@
 -- Read or change the permits of a semaphore. Returns {1, value}: done; {0, value}: not changed; {-1}: another kind of
--- key. The same id sent again gets the same answer. KEYS: lock, fence, gate, taken, holders, once. ARGV: what, number,
+-- key. The same id sent again gets the same answer. KEYS: lock, fence, gate, taken, holders, turns, once. ARGV: what, number,
 -- id, channel
 --   set      create it with number permits, if there is none. Value: the permits left
 --   add      number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
@@ -9,6 +9,9 @@
 --   count    value: the permits left
 --@include sem_counter.lua
 --@include sem_once.lua
+local turns = KEYS[6]
+--@include shared/turns.lua
+--@include sem_turns.lua
 local what, number, id, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local MOST = 1000 -- holders in one go
 
@@ -31,7 +34,7 @@ local function reclaim(there)
     return 0, #dead > 0
   end
   local left = call('INCRBY', lock, text(back))
-  announce(channel, left, left)
+  announce_all(channel, left, left, left)
   return back, true
 end
 
@@ -40,7 +43,7 @@ local function change(left, there)
   if what == 'add' then
     left = left + number
     call('SET', lock, text(left))
-    announce(channel, left, left)
+    announce_all(channel, left, left, left)
     return left, true
   end
   if what == 'reclaim' then
@@ -56,7 +59,7 @@ local function change(left, there)
     return left, false
   end
   call('SET', lock, number)
-  announce(channel, number, tonumber(number))
+  announce_all(channel, number, tonumber(number), tonumber(number))
   return tonumber(number), true
 end
 

@@ -3,7 +3,8 @@
 -- counts.
 -- Returns 1: done; 0: it was open already; -1: another kind of key, nothing changed. A text: the gate is closed, and
 -- more of those that waited then stand in line. The caller calls again with the text, until all have been sent away.
--- KEYS: lock, gate; of a mutex also line, about; of a fair lock also queue, timeouts, about.
+-- KEYS: lock, gate; of a mutex also line, about; of a fair lock also queue, timeouts, about; of a read-write lock also
+-- turns.
 -- ARGV: ms it stays closed (0: open it), kind, Redisson's channel, the text or ""
 local call = redis.call
 local lock, gate, ms, kind, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
@@ -56,6 +57,18 @@ local function clear_line(line, about)
     tell_all(waiters)
   end
   return more(#waiters == SOME)
+end
+
+-- Processes that are called leave the line and ask again: then they find the gate closed. A promise has a negative score.
+local function clear_turns(turns)
+  local waiters = call('ZRANGEBYSCORE', turns, 0, before, 'LIMIT', 0, SOME)
+  if #waiters > 0 then
+    call('ZREM', turns, unpack(waiters))
+    for i = 1, #waiters do
+      call('PUBLISH', 'dlock_client:' .. waiters[i], 'free ' .. lock)
+    end
+  end
+  return #waiters == SOME
 end
 
 -- Whether one of ours waited when the gate was closed. told: its record
@@ -158,6 +171,8 @@ local function close()
     return clear_line(KEYS[3], KEYS[4])
   elseif kind == 'fair' then
     return clear_queue(KEYS[3], KEYS[4], KEYS[5])
+  elseif KEYS[3] and clear_turns(KEYS[3]) then
+    return more(true)
   end
   return wake()
 end

@@ -1,7 +1,8 @@
 -- Inspect a lock. Changes nothing. Returns {holder or "", PTTL, last reserved token, server time in microseconds,
 -- number of processes in line}; -1: another kind of key. Of several holders one is named. The name of a resting hold
 -- ends in ":rest". Semaphores and latches are strings and have no holder.
--- KEYS: lock, fence, line: a zset, a list, or anything else for no waiters. ARGV: kind
+-- KEYS: those of the kind. The line is the third, of a read-write lock the sixth: a zset, a list, or anything else for no
+-- waiters. ARGV: kind
 --@include fits.lua
 -- A read-write lock may have many holders. Of two fields one is a holder, the other may be the mode.
 local function some(key)
@@ -28,5 +29,5 @@ end
 local time, token = redis.call('TIME'), redis.call('GET', KEYS[2])
 return {
   holder_of(KEYS[1]), redis.call('PTTL', KEYS[1]), tonumber(token or '0') or 0, time[1] * 1000000 + time[2],
-  length_of(KEYS[3]),
+  length_of(SHARED[ARGV[1]] and KEYS[6] or KEYS[3]),
 }
