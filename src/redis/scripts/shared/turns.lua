@@ -1,6 +1,7 @@
 -- The line of waiting processes, for the kinds whose waiters are told to come and then ask again. Only the first in line
 -- is told; of a semaphore, as many as permits are left. The next turn is promised to it, and for GRACE ms no other client
--- of ours gets the lock. Foreign clients know no line. The script that includes this has the functions now() and text(), and in turns the key of the line, a zset:
+-- of ours gets the lock. Foreign clients know no line. The script that includes this has now() and text(), and in turns
+-- the key of the line, a zset:
 --   uuid of a process        -> when it came, in microseconds
 --   PROMISE and such a uuid  -> minus the time in ms until which the next turn is promised to it. So it comes first.
 local GRACE, DEAF, PROMISE = 25, 8, '*'
