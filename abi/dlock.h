@@ -564,7 +564,7 @@ dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout
  * are, without it.
  *
  * cursor is 0 to begin, then the *ret_cursor of the call before; when that is 0, it was the last one. A call asks one
- * server to look at some 500 of its keys, so it may bring no name at all, and a list takes many calls. No call blocks
+ * server to look at some 100 of its keys, so it may bring no name at all, and a list takes many calls. No call blocks
  * the server for long. buffer gets the names, each with a terminator, *ret_size bytes together. A name may come more
  * than once; one that comes or goes meanwhile may be missing. Braces around a whole name are left off.
  * Errors: DLOCK_BUFFER_TOO_SMALL: *ret_size is what is needed; call again with the same cursor. 64 KiB suffice for most

@@ -16,7 +16,7 @@ static const char help[] = "Usage: dlock list [options] [PATTERN]\n"
                            "  --namespace S   only names with this prefix and a colon, without them\n"
                            "  --url URL       the server; or --url-file FILE, or DLOCK_URL in the environment\n"
                            "\n"
-                           "The server is asked for some 500 keys at a time, and is never blocked. Locks that\n"
+                           "The server is asked for some 100 keys at a time, and is never blocked. Locks that\n"
                            "Redisson alone uses without a fencing token, and latches, are not listed.\n"
                            "Exit code: 0, also for an empty list; 69 the server cannot be reached; 64 wrong usage.\n";
 

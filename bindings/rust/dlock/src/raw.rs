@@ -293,7 +293,7 @@ impl Client {
     /// namespace, only names in it are, without it.
     ///
     /// cursor is 0 to begin, then the `*ret_cursor` of the call before; when that is 0, it was the last one. A call
-    /// asks one server to look at some 500 of its keys, so it may bring no name at all, and a list takes many
+    /// asks one server to look at some 100 of its keys, so it may bring no name at all, and a list takes many
     /// calls. No call blocks the server for long. buffer gets the names, each with a terminator, `*ret_size` bytes
     /// together. A name may come more than once; one that comes or goes meanwhile may be missing. Braces around a
     /// whole name are left off.
