@@ -30,7 +30,7 @@ if whole and rest > 0 then
   reset(leases, ids, end_of(rest))
   bury()
   call('PUBLISH', ARGV[2], tostring(#ids)) -- to those who sleep until the lease would have ended
-  tell_first()
+  in_line('tell_first')
   return 1
 end
 call('HDEL', once, ARGV[1])
@@ -39,7 +39,7 @@ local left_line, told, _ = leave_unless(ARGV[7], ARGV[1]), 0, nil
 if #found > 0 then
   _, told = give_back(found, ARGV[2])
 elseif left_line then
-  call_next(now_left)
-  tell_first()
+  in_line('call_next', now_left)
+  in_line('tell_first')
 end
 return whole and 1 + math.max(told - ARGV[3], 0) or 0

@@ -16,11 +16,11 @@ local function go_on(mode)
     live(last, more)
   elseif more then
     tell_all(channel)
-    tell_first()
+    in_line('tell_first')
   else
     call('DEL', lock)
     call('PUBLISH', channel, '0')
-    call_next(1)
+    in_line('call_next', 1)
   end
 end
 

@@ -152,7 +152,7 @@ local function settle(mode, channel)
   call('HDEL', lock, id)
   call('HSET', lock, 'mode', 'read')
   tell_all(channel)
-  tell_first()
+  in_line('tell_first')
   return 'read'
 end
 
@@ -164,5 +164,5 @@ local function let_rest(id, channel, rest)
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)
   extend(lock, rest)
   tell_all(channel)
-  tell_first()
+  in_line('tell_first')
 end

@@ -7,5 +7,5 @@ if mode == 'free' or mode == 'other' then
 end
 call('DEL', lock)
 tell_all(ARGV[1])
-call_next(1)
+in_line('call_next', 1)
 return 1

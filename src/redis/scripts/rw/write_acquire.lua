@@ -28,7 +28,7 @@ local function foreign_holder()
   end
   local fields = call('HKEYS', lock)
   for i = 1, #fields do
-    if fields[i] ~= 'mode' and not ours(fields[i]) then
+    if fields[i] ~= 'mode' and fields[i]:sub(15, 15) ~= '8' then
       return true
     end
   end
@@ -36,9 +36,13 @@ local function foreign_holder()
 end
 
 -- The first in line listens to Redisson's channel while a client of Redisson's holds: it releases there only.
-local process, in_line, beat = own:sub(1, 36), ARGV[4] == '1', tonumber(ARGV[6])
+local process = own:sub(1, 36)
+local function stand()
+  return ARGV[4] == '1' and line().stand(process, tonumber(ARGV[6]))
+end
+
 local function refuse(left, first)
-  return { 0, left, (not in_line or first and foreign_holder()) and 1 or 0 }
+  return { 0, left, (ARGV[4] ~= '1' or first and foreign_holder()) and 1 or 0 }
 end
 
 local mode = settle(look(), ARGV[9])
@@ -57,12 +61,12 @@ elseif call('EXISTS', KEYS[3]) == 1 then
 elseif call('GET', KEYS[4]) == BURIED then
   return { 0, -1, 1 }
 elseif mode == 'write' then
-  return refuse(call('PTTL', lock), in_line and stand(process, beat))
+  return refuse(call('PTTL', lock), stand())
 elseif mode == 'read' then
   local last, more = last_hold()
   if last > 0 or more then -- one lives; or there are more of the dead than one call may remove: the next one goes on
     local left = last > 0 and call('PTTL', lock) or 1
-    local first = in_line and stand(process, beat)
+    local first = stand()
     if first or ARGV[4] == '2' then
       keep_readers_out()
       left = math.min(left, AGAIN)
@@ -70,18 +74,15 @@ elseif mode == 'read' then
     return refuse(left, first)
   end
 end
-local others = call('EXISTS', turns) == 1
-if others then
-  local may, left = may_have(process, 1)
-  if not may then
-    return refuse(left, in_line and stand(process, beat))
-  end
+local may, left = in_line('may_have', process, 1)
+if may == false then
+  return refuse(left, stand())
 end
 local token, few = reserve(ARGV[7], ARGV[3])
 call('DEL', lock, KEYS[5])
 call('HSET', lock, 'mode', 'write', own, '1')
 call('PEXPIRE', lock, lease)
-if others then
-  leave_line(process)
+if may then
+  in_line('leave', process)
 end
 return { 1, token, few }

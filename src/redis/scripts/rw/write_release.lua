@@ -11,12 +11,12 @@ if ARGV[5] == '1' then
 end
 local mode = look()
 local held = mode == 'write' and call('HDEL', lock, own) == 1
-local left = ARGV[6] ~= '1' and call('EXISTS', turns) == 1 and leave_line(own:sub(1, 36))
+local left = ARGV[6] ~= '1' and in_line('leave', own:sub(1, 36))
 if not held then
   if left and mode == 'free' then
-    call_next(1)
+    in_line('call_next', 1)
   elseif left then
-    tell_first()
+    in_line('tell_first')
   end
   return 0
 end
@@ -33,6 +33,6 @@ if last > 0 or more then
   end
 else
   call('DEL', lock)
-  call_next(1)
+  in_line('call_next', 1)
 end
 return 1 + math.max(tell_all(ARGV[2]) - ARGV[3], 0)

@@ -4,7 +4,7 @@
 -- announce() for clients of Redisson, and for ours. left: permits that are left.
 local function announce_all(channel, number, more, left)
   local told = announce(channel, number, more)
-  call_next(left)
+  in_line('call_next', left)
   return told
 end
 
@@ -12,28 +12,28 @@ end
 -- there is a line; and the reply, when the owner may not have its permits now. The first in line listens to Redisson's
 -- channel: clients of Redisson's give permits back there only.
 local function turn_of(owner, permits, left, soon)
-  local process, in_line = owner:sub(1, 36), ARGV[4] == '1' and permits == 1
-  local others, may, ms = permits == 1 and call('EXISTS', turns) == 1, left >= permits, nil
-  if may and others then
-    may, ms = may_have(process, left)
+  local process, enough = owner:sub(1, 36), left >= permits
+  local may, ms = nil, nil
+  if enough and permits == 1 then
+    may, ms = in_line('may_have', process, left)
   end
-  if may then
-    return others
+  if enough and may ~= false then
+    return may
   end
   ms = ms or type(soon) == 'function' and soon() or soon
-  if not in_line then
-    return others, { 0, ms, 1 }
+  if ARGV[4] ~= '1' or permits > 1 then
+    return false, { 0, ms, 1 }
   end
-  return others, { 0, ms, stand(process, tonumber(ARGV[6])) and 1 or 0 }
+  return false, { 0, ms, line().stand(process, tonumber(ARGV[6])) and 1 or 0 }
 end
 
 -- The owner has got its permits. There may be some left for the next one.
 local function turn_over(owner, left)
-  leave_line(owner:sub(1, 36))
-  call_next(left)
+  in_line('leave', owner:sub(1, 36))
+  in_line('call_next', left)
 end
 
 -- The owner has released, or waits no longer. stays: "1" where its process goes on waiting.
 local function leave_unless(stays, owner)
-  return stays ~= '1' and call('EXISTS', turns) == 1 and leave_line(owner:sub(1, 36))
+  return stays ~= '1' and in_line('leave', owner:sub(1, 36))
 end

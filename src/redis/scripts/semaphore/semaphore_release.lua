@@ -27,7 +27,7 @@ end
 if gone == 1 then
   return 1 + math.max(announce_all(ARGV[2], left, left, left) - ARGV[3], 0)
 elseif left_line then
-  call_next(left)
-  tell_first()
+  in_line('call_next', left)
+  in_line('tell_first')
 end
 return 0
