@@ -4,7 +4,7 @@
     gen.py check            profile, map, locked prototypes, generated files fresh
     gen.py write            add to dlock.sigs, write _abi.py, _statuses.pyi, operations.py and makers.py in
                             bindings/python/dlock, bindings/lua/dlock/cdef.lua, bindings/go/abi.go, what is written
-                            in bindings/rust (gen_rust.py), dlock.json and docs/api.md
+                            in bindings/rust (gen_rust.py) and bindings/node (gen_node.py), dlock.json and docs/api.md
     gen.py write --unlock   the same, and allow sigs lines to change (only before a first release)
     gen.py symbols LIB      header = map = what LIB exports; its SONAME; that it cannot be unloaded
 
@@ -23,6 +23,7 @@ from typing import Iterable
 from gen_docs import api_md
 from gen_go import abi_go, kinds, submitted
 from gen_json import Missing, contract, dlock_json, read_rows
+from gen_node import calls_c, numbers_js, requests_dts, requests_js
 from gen_python import makers_py, operations_py
 from gen_rust import dlock_sys_rs, numbers_rs, raw_rs, requests_rs
 from go_names import KINDS, VERBS
@@ -418,6 +419,7 @@ class Tree:
         self.api_md_path = root / "docs/api.md"
         self.json_path = root / "abi/dlock.json"
         self.rust_path = root / "bindings/rust"
+        self.node_path = root / "bindings/node"
         self.table = (root / "src/base/error.c").read_text()
         self.texts = read_texts(self.table)
         self.text = (root / "abi/dlock.h").read_text()
@@ -461,6 +463,8 @@ class Tree:
         generated[self.rust_path / "dlock-sys/src/lib.rs"] = dlock_sys_rs(whole)
         for name, text in (("raw", raw_rs(whole)), ("numbers", numbers_rs(whole)), ("requests", requests_rs(whole))):
             generated[self.rust_path / f"dlock/src/{name}.rs"] = text
+        node = {"src/calls.c": calls_c, "lib/numbers.js": numbers_js, "lib/requests.js": requests_js, "lib/requests.d.ts": requests_dts}
+        generated |= {self.node_path / name: made(whole) for name, made in node.items()}
         return {self.sigs_path: sigs, **generated}
 
     def write(self, unlock: bool) -> None:

@@ -131,7 +131,8 @@ def tree(tmp_path: pathlib.Path) -> pathlib.Path:
     shutil.copytree(ROOT / "abi", tmp_path / "abi", ignore=shutil.ignore_patterns("__pycache__"))
     python = [f"bindings/python/dlock/{name}" for name in ("_abi.py", "_statuses.pyi", "operations.py", "makers.py")]
     rust = [f"bindings/rust/{name}.rs" for name in ("dlock-sys/src/lib", "dlock/src/raw", "dlock/src/numbers", "dlock/src/requests")]
-    for name in (*python, *rust, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
+    node = [f"bindings/node/{name}" for name in ("src/calls.c", "lib/numbers.js", "lib/requests.js", "lib/requests.d.ts")]
+    for name in (*python, *rust, *node, "bindings/lua/dlock/cdef.lua", "bindings/go/abi.go", "docs/api.md", "src/base/error.c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -225,12 +226,14 @@ def test_generated_files_must_be_fresh(tree: pathlib.Path) -> None:
         ("bindings/go/abi.go", "owner int64, waitMs int64", "waitMs int64, owner int64"),
         ("bindings/rust/dlock/src/raw.rs", "reterr", "error"),
         ("bindings/rust/dlock/src/numbers.rs", "Busy,", "Buzy,"),
+        ("bindings/node/src/calls.c", "(&c, 0)", "(&c, 1)"),
+        ("bindings/node/lib/requests.d.ts", "openGate", "gateOpen"),
         ("abi/dlock.json", '"nullable": true', '"nullable": false'),
         ("src/base/error.c", "The client is closed.", "The client was closed."),
     ):
         fresh = (tree / name).read_text()
         edit(tree / name, old, new)
-        stale = "_statuses.pyi" if name.endswith(".c") else pathlib.Path(name).name
+        stale = "_statuses.pyi" if name == "src/base/error.c" else pathlib.Path(name).name
         assert f"{stale} is not fresh" in run_gen(tree, "check")
         (tree / name).write_text(fresh)
     assert run_gen(tree, "check") == ""

@@ -10,10 +10,10 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.golang import GO
-from harness.scenarios import LATE, NO_CARGO, Runner, values_of
+from harness.scenarios import LATE, Runner, late, values_of
 from harness.server import Server
 
-LANGUAGES = ["c", "python", "go", "lua", "python-asyncio", "rust", "rust-tasks"]
+LANGUAGES = ["c", "python", "go", "lua", "python-asyncio", "rust", "rust-tasks", "node"]
 KINDS = ["fair", "write", "semaphore", "permit_semaphore"]
 PAIRS = list(itertools.product(LANGUAGES, LANGUAGES))
 RING = list(zip(LANGUAGES, LANGUAGES[1:] + LANGUAGES[:1]))
@@ -29,7 +29,7 @@ def pairs(of: list[tuple[str, str]]) -> Any:
     for pair in of:
         marks = [pytest.mark.house] if pair != ("c", "c") else []  # sanitizers are for the library: C suffices
         marks += [no_go] if "go" in pair else []
-        marks += [NO_CARGO, pytest.mark.full] if set(pair) & set(LATE) else []
+        marks += late(*pair) if set(pair) & set(LATE) else []
         cells.append(pytest.param(*pair, marks=marks, id="-".join(pair)))
     return pytest.mark.parametrize("first, second", cells)
 

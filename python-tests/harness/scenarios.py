@@ -26,6 +26,7 @@ import pytest
 from .build import LIBRARY, ROOT, clean_env, native
 from .golang import GO, Tool
 from .kinds import RIVAL
+from .compilers.node import Tool as Node, ready as node_ready
 from .compilers.rust import CARGO, Tool as Cargo
 from .server import Server
 
@@ -106,7 +107,7 @@ def scenarios() -> list[Scenario]:
 
 
 def commands() -> dict[str, list[str]]:
-    """The command that starts the runner of each language, for each form it has. Those in Go and Rust must still be built."""
+    """The command that starts the runner of each language, for each form it has. Those in Go, Rust and for Node.js must still be built."""
     lua, python = ["luajit", str(FOLDER / "runner.lua")], [sys.executable, str(FOLDER / "runner.py")]
     return {
         "c": [str(native("scenario")), "calls"],
@@ -119,11 +120,12 @@ def commands() -> dict[str, list[str]]:
         "lua-coroutines": [*lua, "coroutines"],
         "rust": ["calls"],
         "rust-tasks": ["tasks"],
+        "node": [],
     }
 
 
 RUNNERS = list(commands())
-LATE = ("rust", "rust-tasks")  # those that take long to build: only with --full
+LATE = ("rust", "rust-tasks", "node")  # those that take long to build, or need much to be installed: only with --full
 
 
 class Go:
@@ -169,6 +171,9 @@ class Runner:
         elif name.startswith("rust"):
             Rust.build()
             command, env = [Rust.program, *command], Rust.env
+        elif name == "node":
+            node = Node()
+            command, env = node.command(node.runner), node.env
         self.errors = tempfile.TemporaryFile()
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
         self.process = subprocess.Popen(command, env=env, bufsize=0, **pipes)
@@ -339,12 +344,20 @@ class Stage:
 # ---- as parameters of a test
 
 NO_CARGO = pytest.mark.skipif(not CARGO, reason="there is no cargo: apt-get install cargo")
+NO_NODE = pytest.mark.skipif(not node_ready(), reason="there is no Node.js with headers: apt-get install nodejs libnode-dev")
 NO_GO = pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
+
+
+def late(*runners: str) -> list[Any]:
+    """Of runners that are late, or of a pair with one."""
+    missing = [NO_NODE] if "node" in runners else []
+    missing += [NO_CARGO] if any(runner.startswith("rust") for runner in runners) else []
+    return [*missing, pytest.mark.full]
 
 
 def marks(runner: str) -> list[Any]:
     """Sanitizers are for the library: C suffices."""
-    more = [NO_GO] if runner == "go" else [NO_CARGO, pytest.mark.full] if runner in LATE else []
+    more = [NO_GO] if runner == "go" else late(runner) if runner in LATE else []
     return [] if runner.startswith("c") else [pytest.mark.house, *more]
 
 
