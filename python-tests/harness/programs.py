@@ -6,9 +6,12 @@ import pathlib
 import re
 import subprocess
 import sys
-from typing import Callable, NamedTuple
+from typing import Any, Callable, NamedTuple
+
+import pytest
 
 from .build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
+from .compilers.node import BINDING as NODE_BINDING, Tool as Node, ready as node_ready
 from .golang import GO, MODULE, Tool
 
 URL = "redis://localhost:6379"
@@ -72,7 +75,22 @@ def lua(source: str, folder: pathlib.Path) -> str:
     return finish(["luajit", "sale.lua"], folder, **env)
 
 
-RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, "go": go, "lua": lua}
+def js(source: str, folder: pathlib.Path) -> str:
+    node = Node()
+    (folder / "node_modules").mkdir(exist_ok=True)
+    if not (folder / "node_modules/dlock").exists():
+        (folder / "node_modules/dlock").symlink_to(NODE_BINDING)
+    (folder / "sale.mjs").write_text(source)
+    return finish(node.command("sale.mjs"), folder, **{name: node.env[name] for name in ("DLOCK_ADDON", "LD_LIBRARY_PATH")})
+
+
+def marks(language: str) -> list[Any]:
+    """For tests of its programs."""
+    no_node = pytest.mark.skipif(not node_ready(), reason="there is no Node.js with headers: apt-get install nodejs libnode-dev")
+    return [pytest.mark.house] if language == "go" else [pytest.mark.house, pytest.mark.full, no_node] if language == "js" else []
+
+
+RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, "go": go, "lua": lua, "js": js}
 
 
 def run(block: Block, url: str, folder: pathlib.Path) -> str:

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from harness.build import LIBRARY, ROOT, clean_env
-from harness.programs import RUN, URL, Block, blocks, run
+from harness.programs import RUN, URL, Block, blocks, marks, run
 
 MANUAL = sorted((ROOT / "docs").glob("*.md"))
 API = ROOT / "docs/api.md"
@@ -38,7 +38,7 @@ def test_every_block_is_of_a_language_that_is_tried() -> None:
 
 def programs() -> list[object]:
     found = [block for block in BLOCKS if block.language in RUN and block.page not in (API, ROOT / "README.md")]  # the README's: test_readme.py
-    return [pytest.param(block, id=id_of(block)) for block in found]
+    return [pytest.param(block, id=id_of(block), marks=marks(block.language)) for block in found]
 
 
 @pytest.mark.house

@@ -9,7 +9,7 @@ import pytest
 
 from harness.build import LIBRARY, ROOT
 from harness.options import options_page
-from harness.programs import RUN, URL, Block, blocks, run
+from harness.programs import RUN, URL, Block, blocks, marks, run
 
 README = ROOT / "README.md"
 MEMORY = '"memory:"'
@@ -24,7 +24,7 @@ def test_it_is_short() -> None:
 @pytest.mark.timeout(300)  # Go compiles its standard library once
 @pytest.mark.parametrize(
     "program",
-    [pytest.param(one, id=one.language, marks=[pytest.mark.house] if one.language == "go" else []) for one in SHORTEST],
+    [pytest.param(one, id=one.language, marks=marks(one.language)) for one in SHORTEST],
 )
 def test_shortest_program(redis_server, tmp_path: pathlib.Path, program: Block) -> None:
     """The same in each language: it opens a client, acquires the lock, prints its token, and releases it. Without a server and on one."""
@@ -39,7 +39,7 @@ def test_each_language_has_its_shortest_program() -> None:
     languages = [program.language for program in SHORTEST]
     assert len(languages) == len(set(languages)) and set(languages) == set(RUN)
     for program in SHORTEST:
-        head, main = re.fullmatch(r"(.*?)((?:int main|func main|with|local client)\b.*)", program.body, re.S).groups()
+        head, main = re.fullmatch(r"(.*?)((?:int main|func main|with|local client|const client)\b.*)", program.body, re.S).groups()
         assert len([line for line in main.splitlines() if re.search(r"\w", line)]) <= 12, program.language  # ten or so
 
 
