@@ -638,6 +638,32 @@ ETCD = (
     )), "test_etcd_permits.py", "keeps_others_out"),
 )  # fmt: skip
 
+# Found by test_worlds.py: the whole library over a model of etcd.
+WORLDS = (
+    Mutant(850, "a late put is not made harmless", edits=(
+        ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
+    )),
+    Mutant(851, "a claim is granted although others are before it", edits=(
+        ("etcd/exchange.c", "} else if (before->keys == 0) {", "} else if (before->keys >= 0) {"),
+    )),
+    Mutant(852, "a hold counts from the watch's event", edits=(
+        ("etcd/session.c", "return session->since + session->ttl - lease;", "return dli_now() + 0 * session->since * lease;"),
+        ("engine/exchange.c", "if (since && since < stamp)", "if (since && since > stamp)"),
+    )),
+    Mutant(853, "a lock is lost by the server's word only", edits=(
+        ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
+        ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
+    )),
+    Mutant(854, "a release deletes whatever is first in the line", edits=(
+        ("etcd/exchange.c", "    dli_etcd_then(&txn, DLI_ETCD_DELETE,\n                  dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));",
+         "    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_prefix(job->request.place))->end =\n        dli_etcd_prefix_end(job->request.place, key);"),
+    )),
+    Mutant(855, "a grant is given without a read of its own key", edits=(
+        ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
+        ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
+    )),
+)  # fmt: skip
+
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(821, "another node is made without a look for the first one", edits=(
@@ -739,8 +765,8 @@ def embedded(root: pathlib.Path) -> list[str]:
     return re.findall(r"'([a-z_/]+\.lua)'", listed[: listed.index("script_parts =")].partition("files(")[2])
 
 
-def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
-    """The library of a build with the mutant's files in it."""
+def changed_objects(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> list[pathlib.Path]:
+    """The objects of a build's library, with the mutant's files in place of theirs."""
     commands = {(build / one["file"]).resolve(): one for one in json.loads((build / "compile_commands.json").read_text())}
     folders = [build / "libdlock_internal.a.p", build / "src/etcd/codec/libdlock_messages.a.p"]
     objects = {one.name: one for part in folders for one in part.glob("*.o")}
@@ -754,11 +780,29 @@ def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutan
         subprocess.run([sys.executable, root / scripts / "embed.py", folder / "scripts.c", *(folder / scripts / name for name in embedded(root))], check=True)
         made = compile_again(commands[build / scripts / "scripts_gen.c"], folder / "scripts.c", root / scripts)
         objects[made.name] = made
+    return list(objects.values())
+
+
+LIBRARIES = ("-lhiredis", "-lssl", "-lcrypto", "-lnghttp2", "-lprotobuf-c", "-lpthread")
+
+
+def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
+    """The library of a build with the mutant's files in it."""
+    objects = changed_objects(root, build, folder, mutant)
     made_library = folder / "libdlock.so.1"
-    libs = ["-lhiredis", "-lssl", "-lcrypto", "-lnghttp2", "-lprotobuf-c", "-lpthread"]
     how = ["-Wl,-soname,libdlock.so.1", f"-Wl,--version-script={root / 'abi/dlock.map'}"]
-    subprocess.run(["gcc", "-shared", *how, "-o", made_library, *objects.values(), *libs], check=True)
+    subprocess.run(["gcc", "-shared", *how, "-o", made_library, *objects, *LIBRARIES], check=True)
     return made_library
+
+
+def worlds(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:
+    """dlock_worlds with the mutant's files in it."""
+    objects = changed_objects(root, build, folder, mutant)
+    own = build / "python-tests/native/dlock_worlds.p"
+    replaced = (build / "python-tests/native/replaced").read_text().split()
+    program = folder / "dlock_worlds"
+    subprocess.run(["gcc", "-o", program, *own.glob("*.o"), *objects, *replaced, *LIBRARIES, "-lm"], check=True)
+    return program
 
 
 SIMULATED = ("src/engine", "src/base", "src/store", "src/redis/scripts", "abi")

@@ -127,11 +127,10 @@ static int64_t next_alarm(struct dli_loop *loop)
 }
 
 /* Sleep until something happens. Requests pushed before the thread announces its sleep are seen. Later ones wake it. */
-static void sleep_until_due(struct dli_loop *loop)
+static void sleep_until(struct dli_loop *loop, int64_t at)
 {
     const struct dli_store_ops *ops = loop->watchdog->store->ops;
     struct pollfd fds[2 + DLI_LANE_FDS];
-    int64_t at = next_alarm(loop);
     int count;
 
     if (at <= dli_now())
@@ -170,19 +169,27 @@ static void finish(struct dli_loop *loop)
     watchdog->hooks->ended(watchdog->owner);
 }
 
+int dli_loop_turn(struct dli_loop *loop, int64_t *ret_next)
+{
+    int64_t now = dli_now();
+
+    if (__atomic_load_n(&loop->stop, __ATOMIC_ACQUIRE)) {
+        finish(loop);
+        return 0;
+    }
+    fire_timers(loop, now);
+    dli_renew_send(loop, now);
+    loop->watchdog->store->ops->step(loop->lane, dli_now());
+    *ret_next = next_alarm(loop);
+    return 1;
+}
+
 void dli_loop_run(void *argument)
 {
     struct dli_loop *loop = argument;
-    const struct dli_store_ops *ops = loop->watchdog->store->ops;
+    int64_t next;
 
-    ops->awake(loop->lane);
-    while (!__atomic_load_n(&loop->stop, __ATOMIC_ACQUIRE)) {
-        int64_t now = dli_now();
-
-        fire_timers(loop, now);
-        dli_renew_send(loop, now);
-        ops->step(loop->lane, dli_now());
-        sleep_until_due(loop);
-    }
-    finish(loop);
+    loop->watchdog->store->ops->awake(loop->lane);
+    while (dli_loop_turn(loop, &next))
+        sleep_until(loop, next);
 }

@@ -112,7 +112,15 @@ struct dli_loop {
 /* 0, or -1: no memory or descriptors. */
 int dli_loop_new(const struct dli_watchdog *watchdog, int index, struct dli_loop **ret);
 void dli_loop_free(struct dli_loop *loop);
+
+/* The loop's thread: turns and sleeps in between, until stop is set. */
 void dli_loop_run(void *loop);
+
+/*
+ * One turn: do all that is due, without blocking. 1: *ret_next is when the next one is due, if nothing happens before. 0: stop was
+ * set, and the loop has ended; it may be freed now.
+ */
+int dli_loop_turn(struct dli_loop *loop, int64_t *ret_next);
 
 /*
  * Any thread: set a timer, linked or not, to at. Wakes the loop if that is before its next check. The caller has taken

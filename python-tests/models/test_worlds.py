@@ -1,0 +1,49 @@
+"""The whole library over a model of etcd, in virtual time (native/worlds/worlds.h): seeds that must pass, and defects that must be found."""
+from __future__ import annotations
+
+import pathlib
+import subprocess
+from typing import Any
+
+import pytest
+
+import mutants
+from harness.build import BUILD, ROOT, native
+
+PROGRAM = native("dlock_worlds")
+
+pytestmark = [pytest.mark.timeout(600), pytest.mark.no_tsan]
+
+
+def simulate(*arguments: object, program: pathlib.Path = PROGRAM) -> tuple[int, str]:
+    command = ["nice", str(program), *map(str, arguments)]  # others have timers to meet
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.full)])
+def test_seeds_hold(count: int) -> None:
+    code, out = simulate("--seeds", f"1:{count}")
+    assert code == 0, out
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    assert simulate("--seeds", "1:20", "--void-ok") == simulate("--seeds", "1:20", "--void-ok")
+    assert simulate("--seeds", "1:20", "--void-ok") != simulate("--seeds", "2:20", "--void-ok")
+
+
+def test_a_fault_that_never_struck_is_an_error() -> None:
+    code, out = simulate("--seeds", "1:1")
+    assert code == 3 and "never struck" in out
+
+
+def rows() -> list[Any]:
+    return [pytest.param(one, id=f"{one.number}: {one.what}", marks=pytest.mark.full) for one in mutants.WORLDS]
+
+
+@pytest.mark.house
+@pytest.mark.parametrize("mutant", rows())
+def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
+    program = mutants.worlds(ROOT, BUILD, tmp_path, mutant)
+    code, out = simulate("--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
+    assert code == 1, out

@@ -1,0 +1,208 @@
+/*
+ * process.c: one process with its client: the turns of the client's thread, its events, its end. See worlds.h.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "watchdog/watchdog.h"
+#include "worlds.h"
+
+enum { TURNS = 2000 };
+
+static const int32_t kinds[2][2] = {{DLOCK_KIND_MUTEX, DLOCK_KIND_MUTEX}, {DLOCK_KIND_READ, DLOCK_KIND_WRITE}};
+
+static void fail(const char *what, const dlock_error *box)
+{
+    fprintf(stderr, "dlock_worlds: %s: %s\n", what, dlock_error_message(box));
+    exit(2);
+}
+
+static void set(dlock_options *options, const char *name, int64_t value, dlock_error *box)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    if (dlock_options_set(options, name, text, box) != DLOCK_OK)
+        fail(name, box);
+}
+
+static void open_locks(struct w_process *process, dlock_error *box)
+{
+    for (int i = 0; i < w.plan.locks; i++)
+        for (int side = 0; side <= w.plan.shared; side++) {
+            char name[16];
+
+            snprintf(name, sizeof name, "lock%d", i);
+            if (dlock_lock_new(process->client, kinds[w.plan.shared][side], name, strlen(name), NULL,
+                               &process->lock[i][side], box) != DLOCK_OK)
+                fail("a lock", box);
+        }
+}
+
+void w_process_begin(struct w_process *process)
+{
+    dlock_options *options = dlock_options_new();
+    dlock_error *box = dlock_error_new();
+    char url[80];
+
+    w.current = process;
+    snprintf(url, sizeof url, "%s://127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002", w.model->scheme);
+    set(options, "lease_ms", w.plan.lease / W_MS, box);
+    set(options, "connects_per_second", 50, box);
+    process->event = dlock_event_new();
+    if (dlock_client_open(url, options, &process->client, box) != DLOCK_OK)
+        fail("open", box);
+    open_locks(process, box);
+    dlock_options_free(options);
+    dlock_error_free(box);
+    for (int i = 0; i < w.plan.owners; i++)
+        w_owner_begin(&process->owner[i]);
+}
+
+/* ---- turns */
+
+static void take_events(struct w_process *process)
+{
+    int64_t field[DLOCK_FIELD_COUNT];
+    dlock_status status;
+
+    while (!process->crashed && (status = dlock_client_next(process->client, 0, process->event, NULL)) == DLOCK_OK) {
+        dlock_event_unpack(process->event, field, DLOCK_FIELD_COUNT, NULL, NULL);
+        w_mix(w.now);
+        w_mix(field[DLOCK_FIELD_TYPE]);
+        w_mix(field[DLOCK_FIELD_TOKEN]);
+        w_owner_told(process, field);
+        process->dirty = 1;
+    }
+    if (!process->crashed && process->closing && status == DLOCK_CLOSED)
+        process->closed = 1;
+}
+
+static void wakes(void *what, int64_t number)
+{
+    struct w_process *process = what;
+
+    if (number == process->alarm)
+        w_process_turn(process);
+}
+
+static void set_alarm(struct w_process *process)
+{
+    int64_t at = process->loop ? w_when(process, process->next) : INT64_MAX;
+
+    process->alarm++;
+    if (at < process->paused_until)
+        at = process->paused_until;
+    if (at == INT64_MAX)
+        return;
+    w_at(at + w_below(2 * W_MS), wakes, process, process->alarm); /* timers are late */
+}
+
+/* Whether the thread would not sleep now, because it has work. */
+static int must_not_sleep(const struct dli_loop *loop)
+{
+    static struct pollfd fds[DLI_LANE_FDS];
+    const struct dli_store_ops *ops = loop->watchdog->store->ops;
+    int count = ops->sleep(loop->lane, fds);
+
+    ops->awake(loop->lane);
+    return count < 0;
+}
+
+/* Whether there is more to do at once. */
+static int turn(struct w_process *process)
+{
+    process->dirty = 0;
+    if (process->loop && !dli_loop_turn(process->loop, &process->next))
+        process->loop = NULL;
+    w.current = process;
+    take_events(process);
+    return process->dirty || (process->loop && (process->next <= w_clock(process) || must_not_sleep(process->loop)));
+}
+
+void w_process_turn(struct w_process *process)
+{
+    struct w_process *before = w.current;
+    int turns = 0;
+
+    process->dirty = 1;
+    if (process->busy)
+        return;
+    if (w.now < process->paused_until) {
+        set_alarm(process);
+        return;
+    }
+    w.current = process;
+    process->busy = 1;
+    while (turn(process) && ++turns < TURNS)
+        continue;
+    if (turns >= TURNS)
+        w_violated("alarm: process %d is woken again and again with nothing to do", process->index);
+    process->busy = 0;
+    w_judge_turn(process);
+    set_alarm(process);
+    w.current = before;
+}
+
+/* ---- what happens to it */
+
+void w_process_pause(struct w_process *process, int64_t time)
+{
+    w_trace("process %d pauses for %lld ms", process->index, (long long)time / W_MS);
+    process->paused_until = w.now + time;
+    process->paused_for += time;
+    set_alarm(process);
+}
+
+void w_process_close(struct w_process *process)
+{
+    struct w_process *before = w.current;
+
+    if (process->closing || process->crashed)
+        return;
+    w_trace("process %d closes", process->index);
+    process->closing = 1;
+    w.current = process;
+    for (int i = 0; i < w.plan.owners; i++)
+        w_owner_gone(&process->owner[i]);
+    dlock_client_submit_close(process->client, 5000, NULL);
+    w_process_turn(process);
+    w.current = before;
+}
+
+static void cut_mine(struct w_wire *wire)
+{
+    if (wire->process == w.current)
+        w_cut(wire);
+}
+
+/* What is left of it is only freed. */
+void w_process_crash(struct w_process *process)
+{
+    struct w_process *before = w.current;
+
+    w_trace("process %d crashes", process->index);
+    for (int i = 0; i < w.plan.owners; i++)
+        w_owner_gone(&process->owner[i]);
+    process->crashed = 1;
+    process->paused_until = INT64_MAX;
+    process->alarm++;
+    w.current = process;
+    w_wires_of(-1, cut_mine);
+    w.current = before;
+}
+
+void w_process_end(struct w_process *process)
+{
+    w.current = process;
+    process->busy = 1;
+    for (int i = 0; i < w.plan.locks; i++)
+        for (int side = 0; side <= w.plan.shared; side++)
+            dlock_lock_free(process->lock[i][side]);
+    dlock_client_free(process->client);
+    if (process->loop)
+        dli_loop_turn(process->loop, &process->next);
+    dlock_event_free(process->event);
+    process->loop = NULL;
+}

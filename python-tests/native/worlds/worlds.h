@@ -1,0 +1,215 @@
+/*
+ * worlds.h: a deterministic simulation of a few processes with the whole library and one cluster of etcd, in one thread and
+ * virtual time. The same seed gives the same run.
+ *
+ *   main.c      command line, summary               plan.c       what a seed chooses, and the run
+ *   events.c    events in order of time, randomness  chaos.c      faults that strike at random times
+ *   system.c    stands in for clock, threads and randomness of the library
+ *   wire.c      stands in for its connections: requests and replies that are lost, late, cut
+ *   process.c   one process: its client, its turns    owner.c      callers of the library
+ *   judge.c     the rules
+ *   etcd_data.c, etcd_calls.c, etcd_http.c             a model of etcd: keys and leases, its calls, gRPC
+ *
+ * The library runs as it is, from its public calls down to the bytes of a connection. The linker replaces what is below: see
+ * system.c and wire.c. Times are microseconds of true time, which nobody in the simulated world can see: processes have clocks
+ * of their own that run a little wrong.
+ */
+#ifndef WORLDS_H
+#define WORLDS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "dlock.h"
+#include "net/net.h"
+
+enum {
+    W_PROCESSES = 4,
+    W_OWNERS = 3,
+    W_LOCKS = 2,
+    W_MEMBERS = 3,
+    W_KEY = 320,
+    W_FORCED = 64,
+    W_MS = 1000,
+    W_SECOND = 1000000
+};
+
+#define W_FAULTS(X)                                                                                                    \
+    X(DELAY, "delay")                                                                                                  \
+    X(REQUEST_LOST, "request-lost")                                                                                    \
+    X(REPLY_LOST, "reply-lost")                                                                                        \
+    X(LATE, "late-request")                                                                                            \
+    X(CUT, "cut")                                                                                                      \
+    X(SILENT, "silent")                                                                                                \
+    X(PAUSE, "pause")                                                                                                  \
+    X(CRASH, "crash")                                                                                                  \
+    X(CLOSE, "close")                                                                                                  \
+    X(MEMBER, "member-down")                                                                                           \
+    X(LEADER, "leader-change")                                                                                         \
+    X(UNSURE, "unsure-answer")                                                                                         \
+    X(EXPIRE, "lease-ended")                                                                                           \
+    X(DELETE, "key-deleted")                                                                                           \
+    X(FORGET, "history-lost")                                                                                          \
+    X(CLOCK, "clock-rate")
+
+#define W_FAULT_NAME(id, name) W_##id,
+enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
+#undef W_FAULT_NAME
+
+struct w_process;
+struct w_chunk;
+
+/* A connection. It lives until the end of the run. */
+struct w_wire {
+    struct w_process *process;
+    struct dli_conn *conn; /* NULL: the client has closed it */
+    int member;
+    int open;               /* the server has it */
+    int silent;             /* no bytes get through any more */
+    int64_t up_at, down_at; /* last arrival each way: first in, first out */
+    struct w_chunk *unread; /* what came while the server stood still, in order */
+    struct dli_buffer in;   /* what has come for the client */
+    int ended;              /* and then the end */
+    void *peer;             /* the server's */
+    struct w_wire *next;
+};
+
+enum w_state { W_IDLE, W_ASKING, W_HOLDING, W_LEAVING };
+
+/* A caller of the library. */
+struct w_owner {
+    struct w_process *process;
+    int64_t number;
+    enum w_state state;
+    int lock, kind;  /* what it asks for, or has */
+    int64_t version; /* of its next step */
+    int64_t token, asked_at, wait, forced_at;
+    int told;           /* that it is lost */
+    int64_t doubted_at; /* it may not believe in its hold since then, and was not told; 0: that is not so */
+};
+
+struct w_process {
+    int index;
+    dlock_client *client;
+    dlock_lock *lock[W_LOCKS][2]; /* by name, and kind */
+    dlock_event *event;
+    struct dli_loop *loop;
+    int64_t next;    /* the loop's next turn, by its clock */
+    int64_t alarm;   /* version of the alarm */
+    int busy, dirty; /* in a turn; another one is needed */
+    int closing, closed, crashed;
+    int64_t paused_until, paused_for; /* paused_for: in all */
+    int64_t offset, rate;             /* its clock: millionths */
+    struct w_owner owner[W_OWNERS];
+};
+
+struct w_plan {
+    int calm, processes, owners, locks, shared; /* shared: read and write locks */
+    int64_t chance[W_FAULT_COUNT];              /* of a million */
+    int64_t lease, delay, hold, think;
+    int64_t faults_end, work_end, end;
+};
+
+struct w_stats {
+    int64_t seeds, events, calls, grants, losses, failures, expired;
+    int64_t fired[W_FAULT_COUNT];
+    uint64_t hash;
+};
+
+/* What a model of a cluster offers. */
+struct w_model {
+    const char *scheme;
+    void (*begin)(void);
+    void (*end)(void);
+    void (*opened)(struct w_wire *wire);                               /* the wire is open */
+    void (*came)(struct w_wire *wire, const char *bytes, size_t size); /* bytes have come from the client */
+    void (*gone)(struct w_wire *wire);                                 /* it is not open any more */
+    void (*elected)(void);                                             /* there is a leader again */
+    int (*expire)(void);                /* an operator ends some lease: 0: there was none */
+    int (*remove)(void);                /* an operator removes some claim */
+    int (*forget)(void);                /* history goes */
+    int (*left)(char out[W_KEY]);       /* how many claims there are */
+    int64_t (*claim_of)(int64_t token); /* the number of a token's claim, as in judge_freed */
+};
+
+struct w_world {
+    const struct w_model *model;
+    struct w_plan plan;
+    struct w_stats stats;
+    uint64_t random, hash;
+    int64_t now;
+    int faults_on, verbose, failed;
+    int over; /* the rules do not count any more, and nothing happens */
+    char why[400];
+    int leader;
+    int64_t no_leader_until; /* 0: there is one */
+    int64_t member_down_until[W_MEMBERS];
+    struct w_process process[W_PROCESSES];
+    struct w_process *current;
+    struct w_wire *wires;
+    int64_t forced[W_FORCED]; /* the last claims that an operator took; a grant of one may still be on its way */
+    int forced_count;
+    int64_t highest[W_LOCKS][2]; /* tokens of each name, of readers and of writers */
+};
+
+extern struct w_world w;
+
+/* ---- events.c */
+typedef void w_run(void *what, int64_t number);
+void w_at(int64_t at, w_run *run, void *what, int64_t number);
+int w_step(int64_t until); /* run the next event, if it is not later. 0: there was none, and it is until */
+void w_events_end(void);
+uint64_t w_random(void);
+int64_t w_below(int64_t limit);
+int64_t w_between(int64_t low, int64_t high);
+int w_percent(int percent);
+int w_fault(enum w_fault fault);
+void w_fired(enum w_fault fault);
+void w_mix(int64_t value);
+void w_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void w_violated(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- plan.c: 0, or -1: a rule was violated */
+int w_run_seed(uint64_t seed);
+
+/* ---- system.c */
+int64_t w_clock(const struct w_process *process);
+int64_t w_when(const struct w_process *process, int64_t at); /* true time of a time of its clock */
+
+/* ---- wire.c. From the server: */
+void w_reply(struct w_wire *wire, const void *bytes, size_t size);
+void w_hang_up(struct w_wire *wire);
+void w_cut(struct w_wire *wire);
+int w_serves(int member);
+void w_wires_of(int member, void (*each)(struct w_wire *wire)); /* -1: all */
+void w_wires_end(void);
+
+/* ---- process.c */
+void w_process_begin(struct w_process *process);
+void w_process_turn(struct w_process *process);
+void w_process_pause(struct w_process *process, int64_t time);
+void w_process_close(struct w_process *process);
+void w_process_crash(struct w_process *process);
+void w_process_end(struct w_process *process);
+
+/* ---- owner.c */
+void w_owner_begin(struct w_owner *owner);
+void w_owner_told(struct w_process *process, const int64_t *field);
+void w_owner_gone(struct w_owner *owner);
+
+/* ---- chaos.c */
+void w_chaos_begin(void);
+void w_chaos_end(void);
+
+/* ---- judge.c */
+int w_believes(const struct w_owner *owner);
+void w_judge_granted(struct w_owner *owner);
+void w_judge_freed(int64_t claim, int forced); /* the server does not have this claim any more */
+void w_judge_forced(int64_t claim);            /* because an operator took it */
+void w_judge_turn(struct w_process *process);
+void w_judge_end(void);
+
+extern const struct w_model w_etcd;
+
+#endif
