@@ -440,7 +440,8 @@ def test_f03_order_is_kept(agent: Agent, fakes: list[FakeServer]) -> None:
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_of_the_order(new_agent: Make, fakes: list[FakeServer], tmp_path: pathlib.Path) -> None:
-    assert not keep_order(new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.STACK))), fakes)
+    agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.STACK)))
+    assert not all(keep_order(agent, fakes) for _ in range(10))  # what is turned round twice, and what never waited, keeps its order
 
 
 def test_f06_sent_around(agent: Agent, fakes: list[FakeServer]) -> None:
