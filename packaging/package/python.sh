@@ -5,7 +5,7 @@
 # checks each wheel and gives it its tag.
 set -euo pipefail
 
-root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 bundle=$root/build/bundle
 source=$root/build/packages/source/python
 out=$root/build/packages/python
