@@ -13,7 +13,7 @@ source "$root/packaging/roots.sh"
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
 rooms=$root/build/rooms
-HOME_INSIDE=/root
+HOME_INSIDE=~root
 
 # sources DIR: the source package's two parts: the tree of the last commit, and debian.
 sources() {

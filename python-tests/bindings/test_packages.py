@@ -285,10 +285,11 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
     shutil.copytree(source / "packaging/debian", source / "debian")
     run("dpkg-buildpackage", "-us", "-uc", "-b", "-d", cwd=source, env={"DEB_BUILD_OPTIONS": "noautodbgsym"})
     packages = sorted(tmp_path.glob("*.deb"))
-    assert [package.name.split("_")[:2] for package in packages] == [[name, f"{VERSION}-1"] for name in ("dlock", "libdlock-dev", "libdlock1")]
+    assert [package.name.split("_")[:2] for package in packages] == [[name, f"{VERSION}-1"] for name in (
+        "dlock", "golang-github-libdlock-libdlock-dev", "libdlock-dev", "libdlock1", "lua-dlock", "python3-dlock")]
     for package in packages:
         run("dpkg-deb", "-x", package, root, cwd=tmp_path, env={})
-    assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[2], "symbols", cwd=tmp_path, env={}).stdout
+    assert f" DLOCK_0.1@DLOCK_0.1 {VERSION}\n" in run("dpkg-deb", "-I", packages[3], "symbols", cwd=tmp_path, env={}).stdout
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and re.search("dlock(.fish)?$", path.name))
     checked = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", *map(str, packages)], text=True, capture_output=True)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
