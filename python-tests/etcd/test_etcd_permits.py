@@ -1,15 +1,12 @@
 """Permit semaphores on etcd, gates, and released locks that rest: what the table of scenarios does not show."""
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any, Callable
 
 import pytest
 
 from harness.agent import Agent
-from harness.build import LIBRARY, ROOT
+from harness.engines.permits import check_permits
 from harness.etcd import Etcd
 from harness.faults import times
 from harness.tally import tell
@@ -24,47 +21,11 @@ def waits(client: Any, count: int) -> None:
 
 # ---- permits
 
-# Threads of one process take permits, and say when: begin, end, permits, token.
-WORKER = """
-import random, sys, threading, time, dlock
-url, times, threads, seed = sys.argv[1], *map(int, sys.argv[2:])
-
-def work(number):
-    choose = random.Random(seed * 100 + number)
-    sizes = [client.permit_semaphore("seats", permits=count) for count in (1, 2)]
-    for _ in range(times):
-        size = choose.randrange(2)
-        while not sizes[size].acquire(timeout=choose.choice([0, 30])):
-            pass
-        began, token = time.monotonic_ns(), sizes[size].token
-        time.sleep(0.0003)
-        line = f"{began} {time.monotonic_ns()} {size + 1} {token}\\n"
-        sizes[size].release()
-        sys.stdout.write(line)
-
-with dlock.Client(url) as client:
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-"""
-
-
 @pytest.mark.parametrize("count", times(15, 300))
 def test_permits_are_never_exceeded(etcd: Etcd, agent: Agent, count: int) -> None:
     """Three processes of three threads: at most three permits are out at any time, three at some time, and each grant has its token."""
     agent.open(etcd).lock("seats", kind="permit_semaphore").permits_set(3).ok
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
-    command = [sys.executable, "-c", WORKER, etcd.url, str(count), "3"]
-    workers = [subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, env=env, text=True) for seed in range(3)]
-    rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
-    assert len(rows) == 9 * count and len({row[3] for row in rows}) == len(rows)
-    out, most = 0, 0
-    for _, change in sorted([(row[0], row[2]) for row in rows] + [(row[1], -row[2]) for row in rows]):
-        out += change
-        most = max(most, out)
-    assert most == 3
+    check_permits(etcd.url, count)
     until(lambda: etcd.keys("seats/permit-") == [])
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
+from harness.engines.nth import Nth
 from harness.zookeeper import Zookeeper
 from harness.faults import times
 from harness.proxy import Proxy
@@ -38,20 +39,6 @@ def received(zookeeper: Zookeeper) -> int:
 
 
 # ---- messages
-
-
-class Nth:
-    """Cuts the connection when the nth piece of bytes passes, counted over all connections: before it goes on, or with its answer."""
-
-    def __init__(self, way: Any, n: int) -> None:
-        self.seen, self.fired, self.n = 0, 0, n
-        way.on(b"", self.count, times=None)
-
-    def count(self, link: Any, _data: bytes) -> None:
-        self.seen += 1
-        if self.seen == self.n:
-            self.fired += 1
-            link.cut()
 
 
 @pytest.mark.parametrize("rounds", times(12, 60))

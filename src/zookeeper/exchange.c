@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 static const int64_t token_end = INT64_C(1) << 53;
 
@@ -31,7 +31,7 @@ static struct dli_zk_entry *entry_of(const struct dli_job *job)
     return dli_zk_entry(dli_zk_at(job->base.lane), number_of(job));
 }
 
-static int stands(const struct dli_job *job)
+int dli_zk_stands(const struct dli_job *job)
 {
     return job->request.exchange.wish.mode != DLI_MODE_TRY;
 }
@@ -40,12 +40,12 @@ static struct dli_zk_text own_path(const struct dli_job *job, char room[DLI_ZK_P
 {
     const struct dli_zk_entry *entry = entry_of(job);
 
-    return dli_zk_numbered(job->request.kind, job->request.place, job->request.exchange.want, entry->seq, room);
+    return dli_zk_numbered(job->line, job->request.exchange.want, entry->seq, room);
 }
 
 /* ---- results */
 
-static void not_granted(struct dli_job *job, enum dli_try got)
+void dli_zk_not_granted(struct dli_job *job, enum dli_try got)
 {
     struct dli_answer *answer = &job->request.exchange.answer;
 
@@ -55,7 +55,7 @@ static void not_granted(struct dli_job *job, enum dli_try got)
     dli_zk_finish(job);
 }
 
-static void granted(struct dli_job *job, struct dli_zk_entry *entry)
+void dli_zk_granted(struct dli_job *job, struct dli_zk_entry *entry, int64_t more)
 {
     struct dli_request *request = &job->request;
     struct dli_answer *answer = &request->exchange.answer;
@@ -69,7 +69,7 @@ static void granted(struct dli_job *job, struct dli_zk_entry *entry)
     answer->got = DLI_TRY_GRANTED;
     answer->token = entry->czxid;
     answer->tokens = 1;
-    answer->more = -1;
+    answer->more = more;
     answer->left = -1;
     answer->since = dli_zk_since(job->session, request->exchange.wish.lease);
     request->status = DLOCK_OK;
@@ -92,11 +92,10 @@ static void removed(struct dli_job *job)
         return;
     }
     dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
-    not_granted(job, (enum dli_try)job->at);
+    dli_zk_not_granted(job, (enum dli_try)job->at);
 }
 
-/* Its node does not stay. got: the result then. */
-static void go_away(struct dli_job *job, enum dli_try got)
+void dli_zk_go_away(struct dli_job *job, enum dli_try got)
 {
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .path = own_path(job, room), .version = -1};
@@ -115,7 +114,7 @@ static void watched(struct dli_job *job)
     if (!entry->watch[0].spot || !entry->watch[1].spot || job->call[0].error || job->call[1].error)
         dli_zk_again(job, look);
     else
-        not_granted(job, DLI_TRY_HELD);
+        dli_zk_not_granted(job, DLI_TRY_HELD);
 }
 
 static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
@@ -125,7 +124,7 @@ static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
     char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask[2] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
 
-    ask[0].path = dli_zk_child_path(job->request.place, before->name, room);
+    ask[0].path = dli_zk_child_path(job->line, before->name, room);
     ask[1].path = own_path(job, own_room);
     if (dli_zk_watch(zk, &entry->watch[0], ask[0].path) || dli_zk_watch(zk, &entry->watch[1], ask[1].path))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
@@ -151,7 +150,7 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
 {
     struct dli_zk_entry *entry = entry_of(job);
     const struct dli_zk_child *before = NULL;
-    char side = dli_zk_side(job->request.kind);
+    char side = dli_zk_side(job->line->kind);
     int own = 0, wrong = 0;
 
     for (int i = 0; i < all->count; i++) {
@@ -164,15 +163,19 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
         else if (child->seq < entry->seq && rivals(side, child->side))
             before = child;
     }
-    if (!own) { /* it vanished: stand in line anew */
+    if (!own && entry->permits) { /* an operator removed it: its permits count nevertheless */
+        dli_zk_permit_take(job);
+    } else if (!own) { /* it vanished: stand in line anew */
         dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         dli_zk_again(job, create);
     } else if (wrong) {
-        go_away(job, DLI_TRY_WRONG_KIND);
+        dli_zk_go_away(job, DLI_TRY_WRONG_KIND);
+    } else if (!before && job->request.kind->slots) {
+        dli_zk_permit_take(job);
     } else if (!before) {
-        granted(job, entry);
-    } else if (!stands(job)) {
-        go_away(job, DLI_TRY_HELD);
+        dli_zk_granted(job, entry, -1);
+    } else if (!dli_zk_stands(job)) {
+        dli_zk_go_away(job, DLI_TRY_HELD);
     } else {
         wait_behind(job, before);
     }
@@ -214,7 +217,7 @@ static void looked(struct dli_job *job)
 /* The node is known to be there, or to have been. */
 static void look(struct dli_job *job)
 {
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)};
+    struct dli_zk_ask ask = {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)};
 
     dli_zk_ask(job, &ask, 1, looked);
 }
@@ -229,7 +232,7 @@ static void created(struct dli_job *job)
     struct dli_zk_text path;
 
     if (error == DLI_ZK_NO_NODE) {
-        dli_zk_make_parents(job, job->request.place, create);
+        dli_zk_make_parents(job, job->line, create);
     } else if (error) {
         dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         job->request.refused = 1;
@@ -254,14 +257,14 @@ static void create(struct dli_job *job)
                                     .flags = DLI_ZK_EPHEMERAL_SEQUENTIAL,
                                     .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
                                 },
-                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)}};
 
     if (!entry && !(entry = dli_zk_entry_new(dli_zk_at(job->base.lane), job->request.place, number_of(job)))) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a place in line");
         return;
     }
     entry->session = job->session->number;
-    ask[0].path = dli_zk_node(job->request.kind, job->request.place, job->request.exchange.want, room);
+    ask[0].path = dli_zk_node(job->line, job->request.exchange.want, room);
     dli_zk_ask(job, ask, 2, created);
 }
 
@@ -323,15 +326,15 @@ static void searched(struct dli_job *job)
 
 static void search(struct dli_job *job)
 {
-    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_SYNC, .path = dli_zk_path(job->request.place)},
-                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_SYNC, .path = dli_zk_path(job->line)},
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)}};
 
     dli_zk_ask(job, ask, 2, searched);
 }
 
 /* ---- begin */
 
-static void acquire(struct dli_job *job)
+void dli_zk_acquire(struct dli_job *job)
 {
     struct dli_zk *zk = dli_zk_at(job->base.lane);
     struct dli_zk_entry *entry = entry_of(job);
@@ -344,6 +347,8 @@ static void acquire(struct dli_job *job)
         return;
     if (!entry)
         create(job);
+    else if (entry->permits == DLI_ZK_PERMITS_TAKEN)
+        dli_zk_permit_take(job);
     else if (entry->state == DLI_ZK_SENT)
         search(job);
     else
@@ -353,14 +358,19 @@ static void acquire(struct dli_job *job)
 void dli_zk_exchange(struct dli_job *job)
 {
     memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
+    job->line = job->request.place->line ? job->request.place->line : job->request.place;
     if (job->request.kind->momentary)
         dli_zk_latch_wait(job);
     else if (job->request.exchange.under[0])
         dli_zk_fail(job, DLOCK_UNSUPPORTED,
                     "on ZooKeeper a writer cannot read under its own write lock: the read lock would stand behind "
                     "waiting writers, which would not wait for it");
+    else if (job->request.exchange.wish.want && job->request.kind->slots)
+        dli_zk_permit_acquire(job);
     else if (job->request.exchange.wish.want)
-        acquire(job);
+        dli_zk_acquire(job);
+    else if (job->request.kind->slots)
+        dli_zk_permit_drop(job);
     else
         dli_zk_drop(job);
 }

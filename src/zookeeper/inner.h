@@ -25,7 +25,7 @@
 #include "sys/sys.h"
 #include "zookeeper/codec/codec.h"
 
-enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 2 };
+enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 3 };
 enum { DLI_ZK_MS = 1000, DLI_ZK_STAMPS = 16, DLI_ZK_PATH_MAX = 128 + 1024 + 32 + DLI_OWNER_MAX };
 
 struct dli_job;
@@ -38,7 +38,9 @@ struct dli_place {
     int fit;         /* the name can be a path */
     uint16_t chroot; /* so many bytes of path */
     uint16_t size;   /* of path */
-    char path[];     /* absolute, terminated: chroot, "/", name */
+    struct dli_place *line,
+        *leases; /* of a permit semaphore, below it: who takes permits now; permits that are taken */
+    char path[]; /* absolute, terminated: chroot, "/", name */
 };
 
 /* One request on its way, and its reply. */
@@ -95,6 +97,7 @@ struct dli_job {
     int tries, at;
     int refreshed;                   /* a renewal that has waited for a heartbeat */
     int64_t value;                   /* the result of a change of a latch; of parents.c */
+    const struct dli_place *line;    /* where its number stands in line */
     const struct dli_place *parents; /* the place that is made */
     struct dli_zk_session *session;
     struct dli_zk_call call[DLI_ZK_CALLS];
@@ -122,6 +125,9 @@ enum dli_zk_state {
     DLI_ZK_KNOWN /* its node was there: seq and czxid are set */
 };
 
+/* What a number has of its permits: no nodes; nodes that may be there; nodes; nodes, and they are within the total. */
+enum dli_zk_permits { DLI_ZK_PERMITS_NONE, DLI_ZK_PERMITS_SENT, DLI_ZK_PERMITS_KNOWN, DLI_ZK_PERMITS_TAKEN };
+
 /* A grant number with a node in line or held. */
 struct dli_zk_entry {
     int64_t number;  /* first */
@@ -133,6 +139,9 @@ struct dli_zk_entry {
     int8_t gone;                  /* held: its node was deleted */
     int8_t unsure;                /* held: its node may have been deleted */
     int8_t leaving;               /* its node may have been deleted by us */
+    int8_t permits;               /* of its permits: enum dli_zk_permits */
+    int32_t lease;                /* the number of the first one's node; the others follow */
+    int32_t place;                /* TAKEN: the number of its node in line */
     struct dli_zk_watch watch[2]; /* the node before, its own node */
     int32_t family;
     size_t size;
@@ -237,16 +246,16 @@ void dli_zk_place_free(struct dli_place *place);
 const char *dli_zk_place_name(const struct dli_place *place);
 struct dli_zk_text dli_zk_path(const struct dli_place *place);
 
-/* A path below a place: "/" and the texts. */
-struct dli_zk_text dli_zk_below(const struct dli_place *place, const char *a, const char *b, char out[DLI_ZK_PATH_MAX]);
 struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_zk_text child,
                                      char out[DLI_ZK_PATH_MAX]);
 
+/* Where the node of a hold is. */
+const struct dli_place *dli_zk_home(const struct dli_place *place);
+
 /* The path of a new node of an owner, without its number; and with one. */
-struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                               char out[DLI_ZK_PATH_MAX]);
-struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                                   int32_t seq, char out[DLI_ZK_PATH_MAX]);
+struct dli_zk_text dli_zk_node(const struct dli_place *place, const char *owner, char out[DLI_ZK_PATH_MAX]);
+struct dli_zk_text dli_zk_numbered(const struct dli_place *place, const char *owner, int32_t seq,
+                                   char out[DLI_ZK_PATH_MAX]);
 
 /* What kind of lock a node in line is of: 'l', 'r', 'w'. */
 char dli_zk_side(const struct dli_kind *kind);

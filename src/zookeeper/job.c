@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 static void call_ended(struct dli_zk_call *call, int index);
 
@@ -20,6 +20,11 @@ static void second_ended(struct dli_zk_call *call)
     call_ended(call, 1);
 }
 
+static void third_ended(struct dli_zk_call *call)
+{
+    call_ended(call, 2);
+}
+
 struct dli_request *dli_zk_request_new(struct dli_store *store)
 {
     struct dli_job *job = calloc(1, sizeof *job);
@@ -31,6 +36,7 @@ struct dli_request *dli_zk_request_new(struct dli_store *store)
     job->base.request = &job->request;
     job->call[0].ended = first_ended;
     job->call[1].ended = second_ended;
+    job->call[2].ended = third_ended;
     return &job->request;
 }
 
@@ -176,6 +182,8 @@ void dli_zk_start(struct dli_job *job)
     const struct dli_place *place = job->request.place;
     void (*begin)(struct dli_job *) = verbs[job->request.verb];
 
+    if (job->request.verb == DLI_VERB_CHANGE && job->request.kind->slots)
+        begin = dli_zk_permit_change;
     if (!begin)
         dli_zk_fail(job, DLOCK_UNSUPPORTED, "ZooKeeper has no such operation");
     else if (job->request.verb != DLI_VERB_RENEW && place && !place->fit)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
-enum { IDS = 16, VALUE = 32 + IDS * (DLI_OWNER_MAX + 1), CHANGES = 100 };
+enum { CHANGES = 100 };
 
 static void read_again(struct dli_job *job);
 
@@ -79,7 +79,7 @@ void dli_zk_latch_wait(struct dli_job *job)
 
 /* ---- a change */
 
-static int is_known(const char *value, const char *id)
+int dli_zk_value_knows(const char *value, const char *id)
 {
     size_t size = strlen(id);
 
@@ -89,15 +89,14 @@ static int is_known(const char *value, const char *id)
     return 0;
 }
 
-/* What is left, and as many of the ids before as there is room for, behind this one. */
-static void write_value(char out[VALUE], int64_t left, const char *id, const char *before)
+void dli_zk_value_write(char out[DLI_ZK_VALUE], int64_t number, const char *id, const char *before)
 {
-    int size = snprintf(out, VALUE, "%" PRId64 " %s", left, id);
+    int size = snprintf(out, DLI_ZK_VALUE, "%" PRId64 " %s", number, id);
     const char *ids = strchr(before, ' ');
 
-    snprintf(out + size, (size_t)(VALUE - size), "%s", ids ? ids : "");
+    snprintf(out + size, (size_t)(DLI_ZK_VALUE - size), "%s", ids ? ids : "");
     for (int spaces = 0; *out; out++)
-        if (*out == ' ' && ++spaces > IDS)
+        if (*out == ' ' && ++spaces > DLI_ZK_IDS)
             *out-- = '\0';
 }
 
@@ -133,7 +132,7 @@ static void made(struct dli_job *job)
 /* Write left, if the node has this version; -1: if there is none. */
 static void change(struct dli_job *job, int32_t version, int64_t left, const char *before)
 {
-    char room[DLI_ZK_PATH_MAX], value[VALUE];
+    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE];
     struct dli_zk_ask ask = {
         .op = version < 0 ? DLI_ZK_CREATE
               : left > 0  ? DLI_ZK_SET_DATA
@@ -143,7 +142,7 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
         .version = version,
     };
 
-    write_value(value, left, job->request.change.id, before);
+    dli_zk_value_write(value, left, job->request.change.id, before);
     ask.path = path_of(job, room);
     ask.data = (struct dli_zk_text){value, strlen(value)};
     job->value = left;
@@ -156,7 +155,7 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
     const char *what = job->request.change.what;
     int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
 
-    if (strcmp(what, "count") == 0 || (version >= 0 && is_known(value, job->request.change.id)))
+    if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(value, job->request.change.id)))
         finish(job, DLOCK_OK, left);
     else if (strcmp(what, "set") == 0 && version < 0)
         change(job, version, number, "");
@@ -171,7 +170,7 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
 static void found(struct dli_job *job)
 {
     int32_t error = job->call[1].error;
-    char value[VALUE] = "";
+    char value[DLI_ZK_VALUE] = "";
     struct dli_zk_stat stat = {.version = -1};
     struct dli_zk_text data = {"", 0};
 
@@ -183,7 +182,7 @@ static void found(struct dli_job *job)
         dli_zk_fail_bytes(job);
         return;
     }
-    snprintf(value, sizeof value, "%.*s", (int)(data.size < VALUE ? data.size : VALUE - 1), data.bytes);
+    snprintf(value, sizeof value, "%.*s", (int)(data.size < DLI_ZK_VALUE ? data.size : DLI_ZK_VALUE - 1), data.bytes);
     decide(job, stat.version, value);
 }
 

@@ -46,11 +46,10 @@ static int is_reserved(const char *name, size_t size)
     return size >= length && memcmp(name, own, length) == 0 && (size == length || name[length] == '/');
 }
 
-struct dli_place *dli_zk_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
+static struct dli_place *place_at(const char *chroot, const struct dli_kind *kind, const char *name, size_t size)
 {
-    const char *chroot = dli_zk_of(store)->chroot;
     size_t before = strlen(chroot);
-    struct dli_place *place = malloc(sizeof *place + before + 1 + size + 1);
+    struct dli_place *place = calloc(1, sizeof *place + before + 1 + size + 1);
 
     if (!place)
         return NULL;
@@ -65,6 +64,34 @@ struct dli_place *dli_zk_place_new(struct dli_store *store, const struct dli_kin
     return place;
 }
 
+static struct dli_place *place_below(const struct dli_place *place, const char *chroot, const struct dli_kind *kind,
+                                     const char *part)
+{
+    char name[DLI_ZK_PATH_MAX];
+    int size = snprintf(name, sizeof name, "%s/%s", dli_zk_place_name(place), part);
+
+    return place_at(chroot, kind, name, (size_t)size);
+}
+
+struct dli_place *dli_zk_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
+{
+    struct dli_place *place = place_at(dli_zk_of(store)->chroot, kind, name, size);
+
+    if (!place || !kind->slots)
+        return place;
+    place->line = place_below(place, dli_zk_of(store)->chroot, dli_kind_find(DLOCK_KIND_MUTEX), "locks");
+    place->leases = place_below(place, dli_zk_of(store)->chroot, kind, "leases");
+    if (place->line && place->leases)
+        return place;
+    dli_zk_place_free(place);
+    return NULL;
+}
+
+const struct dli_place *dli_zk_home(const struct dli_place *place)
+{
+    return place->leases ? place->leases : place;
+}
+
 const char *dli_zk_place_name(const struct dli_place *place)
 {
     return place->path + place->chroot + 1;
@@ -72,6 +99,10 @@ const char *dli_zk_place_name(const struct dli_place *place)
 
 void dli_zk_place_free(struct dli_place *place)
 {
+    if (!place)
+        return;
+    free(place->line);
+    free(place->leases);
     free(place);
 }
 
@@ -95,7 +126,7 @@ struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_z
 
 char dli_zk_side(const struct dli_kind *kind)
 {
-    return kind->id == DLOCK_KIND_READ ? 'r' : kind->id == DLOCK_KIND_WRITE ? 'w' : 'l';
+    return kind->slots ? 'p' : kind->id == DLOCK_KIND_READ ? 'r' : kind->id == DLOCK_KIND_WRITE ? 'w' : 'l';
 }
 
 static const char *text_of(const struct dli_kind *kind)
@@ -108,17 +139,16 @@ static const char *text_of(const struct dli_kind *kind)
     return "";
 }
 
-struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                               char out[DLI_ZK_PATH_MAX])
+struct dli_zk_text dli_zk_node(const struct dli_place *place, const char *owner, char out[DLI_ZK_PATH_MAX])
 {
-    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(kind)));
+    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(place->kind)));
 }
 
-struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                                   int32_t seq, char out[DLI_ZK_PATH_MAX])
+struct dli_zk_text dli_zk_numbered(const struct dli_place *place, const char *owner, int32_t seq,
+                                   char out[DLI_ZK_PATH_MAX])
 {
-    return written(out,
-                   snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(kind), seq));
+    return written(
+        out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(place->kind), seq));
 }
 
 int dli_zk_is_owners(struct dli_zk_text name, const char *owner)

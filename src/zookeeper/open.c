@@ -80,9 +80,9 @@ static const struct dli_store_ops ops = {
 
 static const struct dli_store_traits traits = {
     .where = "on ZooKeeper",
-    .kinds_text = "mutexes, fair and read-write locks, latches",
+    .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
-             1U << DLOCK_KIND_LATCH,
+             1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
     .can = DLI_CAN_LINE | DLI_CAN_WAKE,
 };
 

@@ -1,6 +1,7 @@
 // A program with Java's Curator, the other side of tests: it reads lines and answers each.
 //
-//   lock WORD NAME [KIND]  "WORD locked": held; the answer may come later. KIND: mutex, read, write, or permits and their number
+//   lock WORD NAME [KIND]  "WORD locked": held; the answer may come later. KIND: mutex, read, write, permits and their number
+//                          ("permits3"), or counted: as many as SharedCount has in NAME/total
 //   try WORD NAME [KIND]   the same, or "WORD busy"
 //   unlock WORD            "WORD unlocked"
 //   hold WORD NAME TIMES MICROSECONDS [KIND]    lock and unlock; a line "WORD held FROM TO" for each, then "WORD done"
@@ -20,6 +21,9 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.framework.recipes.shared.SharedCount;
 import org.apache.curator.retry.RetryNTimes;
 
 public class Peer {
@@ -53,9 +57,44 @@ public class Peer {
         });
     }
 
-    private static InterProcessLock of(String name, String kind) {
+    // One permit of a semaphore.
+    private static class Permit implements InterProcessLock {
+        private final InterProcessSemaphoreV2 semaphore;
+        private Lease lease;
+
+        Permit(InterProcessSemaphoreV2 semaphore) {
+            this.semaphore = semaphore;
+        }
+
+        public void acquire() throws Exception {
+            lease = semaphore.acquire();
+        }
+
+        public boolean acquire(long time, TimeUnit unit) throws Exception {
+            lease = semaphore.acquire(time, unit);
+            return lease != null;
+        }
+
+        public void release() {
+            semaphore.returnLease(lease);
+            lease = null;
+        }
+
+        public boolean isAcquiredInThisProcess() {
+            return lease != null;
+        }
+    }
+
+    private static InterProcessLock of(String name, String kind) throws Exception {
         if (kind.equals("mutex"))
             return new InterProcessMutex(client, "/" + name);
+        if (kind.startsWith("permits"))
+            return new Permit(new InterProcessSemaphoreV2(client, "/" + name, Integer.parseInt(kind.substring(7))));
+        if (kind.equals("counted")) {
+            SharedCount count = new SharedCount(client, "/" + name + "/total", 1);
+            count.start();
+            return new Permit(new InterProcessSemaphoreV2(client, "/" + name, count));
+        }
         InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, "/" + name);
         return kind.equals("read") ? both.readLock() : both.writeLock();
     }

@@ -12,12 +12,14 @@
 #include "base/buffer.h"
 
 enum dli_zk_op {
+    DLI_ZK_CREATED = 1, /* what a transaction makes of CREATE: its reply has no numbers */
     DLI_ZK_DELETE = 2,
     DLI_ZK_EXISTS = 3,
     DLI_ZK_GET_DATA = 4,
     DLI_ZK_SET_DATA = 5,
     DLI_ZK_GET_CHILDREN = 8,
     DLI_ZK_SYNC = 9,
+    DLI_ZK_MULTI = 14,
     DLI_ZK_CREATE = 15,           /* create2: its reply has the node's numbers. Since 3.5 */
     DLI_ZK_CREATE_CONTAINER = 19, /* the same, for a container */
     DLI_ZK_AUTH = 100,
@@ -31,6 +33,7 @@ enum dli_zk_flags { DLI_ZK_PERSISTENT = 0, DLI_ZK_EPHEMERAL_SEQUENTIAL = 3, DLI_
 
 enum dli_zk_error {
     DLI_ZK_OK = 0,
+    DLI_ZK_NOT_TRIED = -2,
     DLI_ZK_UNIMPLEMENTED = -6,
     DLI_ZK_BAD_ARGUMENTS = -8,
     DLI_ZK_NO_NODE = -101,
@@ -48,7 +51,7 @@ enum dli_zk_error {
     DLI_ZK_THROTTLED = -127
 };
 
-enum dli_zk_event { DLI_ZK_EVENT_DELETED = 2 };
+enum dli_zk_event { DLI_ZK_EVENT_CREATED = 1, DLI_ZK_EVENT_DELETED = 2, DLI_ZK_EVENT_CHILDREN = 4 };
 
 /* Bytes of somebody else. */
 struct dli_zk_text {
@@ -80,6 +83,14 @@ struct dli_zk_ask {
     int watch;
     enum dli_zk_flags flags;
     int mine; /* CREATE: only the client's user may do anything with the node; else everybody may */
+    const struct dli_zk_ask *part; /* MULTI: CREATE, DELETE and SET_DATA, all or none */
+    int parts;
+};
+
+/* What became of one part of a MULTI. path: of a CREATE. */
+struct dli_zk_part {
+    int32_t op, error;
+    struct dli_zk_text path;
 };
 
 /* A reply without its frame: error, and the rest of the bytes. */
@@ -106,6 +117,15 @@ int dli_zk_decode_reply(struct dli_zk_text frame, struct dli_zk_reply *reply);
 int dli_zk_decode_event(struct dli_zk_text body, int32_t *type, struct dli_zk_text *path);
 int dli_zk_decode_created(struct dli_zk_text body, struct dli_zk_text *path, struct dli_zk_stat *stat);
 int dli_zk_decode_data(struct dli_zk_text body, struct dli_zk_text *data, struct dli_zk_stat *stat);
+
+/*
+ * The next part of a MULTI: *rest begins as the body. 1; 0: that was all. When one part fails, all have an error, and that of
+ * those that are not to blame is 0 or DLI_ZK_NOT_TRIED.
+ */
+int dli_zk_decode_part(struct dli_zk_text *rest, struct dli_zk_part *part);
+
+/* The error of a MULTI, or 0, and the path of its first CREATE. */
+int dli_zk_decode_multi(struct dli_zk_text body, struct dli_zk_part *first);
 
 /* The names of children one after the other: *rest begins as the body. *left is their number after the first call. */
 int dli_zk_decode_count(struct dli_zk_text *rest, int32_t *left);

@@ -107,6 +107,41 @@ int dli_zk_decode_data(struct dli_zk_text body, struct dli_zk_text *data, struct
     return take_text(&body, data) || take_stat(&body, stat) ? -1 : 0;
 }
 
+int dli_zk_decode_part(struct dli_zk_text *rest, struct dli_zk_part *part)
+{
+    struct dli_zk_stat stat;
+    char done;
+
+    memset(part, 0, sizeof *part);
+    if (take_int(rest, &part->op) || take(rest, &done, 1) || take_int(rest, &part->error))
+        return -1;
+    if (done)
+        return 0;
+    if (part->op == -1)
+        return take_int(rest, &part->error) ? -1 : 1;
+    part->error = DLI_ZK_OK;
+    if (part->op == DLI_ZK_CREATED || part->op == DLI_ZK_CREATE)
+        return take_text(rest, &part->path) || (part->op == DLI_ZK_CREATE && take_stat(rest, &stat)) ? -1 : 1;
+    if (part->op == DLI_ZK_SET_DATA)
+        return take_stat(rest, &stat) ? -1 : 1;
+    return part->op == DLI_ZK_DELETE ? 1 : -1;
+}
+
+int dli_zk_decode_multi(struct dli_zk_text body, struct dli_zk_part *first)
+{
+    struct dli_zk_part part;
+    int got;
+
+    memset(first, 0, sizeof *first);
+    while ((got = dli_zk_decode_part(&body, &part)) > 0) {
+        if (part.error && part.error != DLI_ZK_NOT_TRIED && !first->error)
+            first->error = part.error;
+        if (part.path.size > 0 && !first->path.size)
+            first->path = part.path;
+    }
+    return got;
+}
+
 int dli_zk_decode_count(struct dli_zk_text *rest, int32_t *left)
 {
     return take_int(rest, left);

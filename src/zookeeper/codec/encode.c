@@ -113,33 +113,51 @@ static void put_node(struct frame *frame, const struct dli_zk_ask *ask)
     put_int(frame, (int32_t)ask->flags);
 }
 
+static void put_what(struct frame *frame, const struct dli_zk_ask *ask)
+{
+    if (ask->op != DLI_ZK_CLOSE && ask->op != DLI_ZK_MULTI)
+        put_text(frame, ask->path);
+    switch (ask->op) {
+    case DLI_ZK_CREATE:
+    case DLI_ZK_CREATE_CONTAINER:
+        put_node(frame, ask);
+        break;
+    case DLI_ZK_SET_DATA:
+        put_text(frame, ask->data);
+        put_int(frame, ask->version);
+        break;
+    case DLI_ZK_DELETE:
+        put_int(frame, ask->version);
+        break;
+    case DLI_ZK_EXISTS:
+    case DLI_ZK_GET_DATA:
+    case DLI_ZK_GET_CHILDREN:
+        put_flag(frame, ask->watch);
+        break;
+    default:
+        break;
+    }
+}
+
+static void put_part(struct frame *frame, int32_t op, int last)
+{
+    put_int(frame, op);
+    put_flag(frame, last);
+    put_int(frame, -1);
+}
+
 int dli_zk_encode_ask(struct dli_buffer *out, int32_t xid, const struct dli_zk_ask *ask)
 {
     struct frame frame = begin(out);
 
     put_int(&frame, xid);
     put_int(&frame, ask->op);
-    if (ask->op != DLI_ZK_CLOSE)
-        put_text(&frame, ask->path);
-    switch (ask->op) {
-    case DLI_ZK_CREATE:
-    case DLI_ZK_CREATE_CONTAINER:
-        put_node(&frame, ask);
-        break;
-    case DLI_ZK_SET_DATA:
-        put_text(&frame, ask->data);
-        put_int(&frame, ask->version);
-        break;
-    case DLI_ZK_DELETE:
-        put_int(&frame, ask->version);
-        break;
-    case DLI_ZK_EXISTS:
-    case DLI_ZK_GET_DATA:
-    case DLI_ZK_GET_CHILDREN:
-        put_flag(&frame, ask->watch);
-        break;
-    default:
-        break;
+    put_what(&frame, ask);
+    for (int i = 0; i < ask->parts; i++) {
+        put_part(&frame, ask->part[i].op, 0);
+        put_what(&frame, &ask->part[i]);
     }
+    if (ask->op == DLI_ZK_MULTI)
+        put_part(&frame, -1, 1);
     return end(&frame);
 }

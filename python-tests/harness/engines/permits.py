@@ -1,0 +1,48 @@
+"""Permits on an engine: at most as many are out at any time as there are."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from ..build import LIBRARY, ROOT
+
+# Threads of one process take permits, and say when: begin, end, permits, token.
+WORKER = """
+import random, sys, threading, time, dlock
+url, times, threads, seed = sys.argv[1], *map(int, sys.argv[2:])
+
+def work(number):
+    choose = random.Random(seed * 100 + number)
+    sizes = [client.permit_semaphore("seats", permits=count) for count in (1, 2)]
+    for _ in range(times):
+        size = choose.randrange(2)
+        while not sizes[size].acquire(timeout=choose.choice([0, 30])):
+            pass
+        began, token = time.monotonic_ns(), sizes[size].token
+        time.sleep(0.0003)
+        line = f"{began} {time.monotonic_ns()} {size + 1} {token}\\n"
+        sizes[size].release()
+        sys.stdout.write(line)
+
+with dlock.Client(url) as client:
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+
+
+def check_permits(url: str, count: int) -> None:
+    """Three processes of three threads share the three permits of "seats". Three are out at some time, and each grant has its token."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
+    command = [sys.executable, "-c", WORKER, url, str(count), "3"]
+    workers = [subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, env=env, text=True) for seed in range(3)]
+    rows = [tuple(map(int, line.split())) for worker in workers for line in worker.communicate()[0].splitlines()]
+    assert len(rows) == 9 * count and len({row[3] for row in rows}) == len(rows)
+    out, most = 0, 0
+    for _, change in sorted([(row[0], row[2]) for row in rows] + [(row[1], -row[2]) for row in rows]):
+        out += change
+        most = max(most, out)
+    assert most == 3

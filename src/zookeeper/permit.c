@@ -1,0 +1,384 @@
+/*
+ * permit.c: permit semaphores, as Curator's InterProcessSemaphoreV2 keeps them. Belongs to lane 0's thread.
+ *
+ * Who wants permits stands in line below <path>/locks, as for a mutex. The first one makes a node below <path>/leases for each
+ * permit, all in one transaction. When there are no more nodes than permits in all, it has its own and leaves the line. Else
+ * it waits as the first one, so that nobody is passed: it watches the leases and the total. total.c keeps how many there are.
+ *
+ * A number that may not wait stands in line only while nobody else does and enough permits seem to be left.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kinds.h"
+
+/* What a look reads: after a transaction or a sync. */
+enum { FIRST, LEASES, TOTAL, READS };
+enum { TRANSACTION_MAX = 900 * 1000 }; /* bytes: servers take a million */
+
+static void list(struct dli_job *job);
+
+static struct dli_zk *zk_of(const struct dli_job *job)
+{
+    return dli_zk_at(job->base.lane);
+}
+
+static struct dli_zk_entry *entry_of(const struct dli_job *job)
+{
+    return dli_zk_entry(zk_of(job), job->request.exchange.wish.want);
+}
+
+static int permits_of(const struct dli_job *job)
+{
+    return (int)job->request.exchange.wish.permits;
+}
+
+int dli_zk_children_of(struct dli_job *job, int call, struct dli_zk_children *all)
+{
+    int32_t error = job->call[call].error;
+    int failed = 0;
+
+    memset(all, 0, sizeof *all);
+    if (error && error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, error);
+    else if (!error && (failed = dli_zk_children(dli_zk_body(job, call), all)) == -1)
+        dli_zk_fail_bytes(job);
+    else if (failed)
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the permits");
+    else if (all->odd)
+        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+    else
+        return 0;
+    free(all->child);
+    all->child = NULL;
+    return -1;
+}
+
+static int total_of(struct dli_job *job, int call, int64_t *total)
+{
+    int32_t error = job->call[call].error;
+    struct dli_zk_text data = {"", 0};
+    struct dli_zk_stat stat;
+
+    if (error && error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, error);
+    else if (!error && dli_zk_decode_data(dli_zk_body(job, call), &data, &stat))
+        dli_zk_fail_bytes(job);
+    else {
+        *total = dli_zk_total(data);
+        return 0;
+    }
+    return -1;
+}
+
+/* ---- many nodes in one transaction */
+
+int dli_zk_transacted(struct dli_job *job, int count, int32_t *error, struct dli_zk_text *path)
+{
+    struct dli_zk_part first = {.error = job->call[FIRST].error};
+    struct dli_zk_text body = dli_zk_body(job, FIRST);
+
+    if (!first.error && count > 1 && dli_zk_decode_multi(body, &first)) {
+        dli_zk_fail_bytes(job);
+        return -1;
+    }
+    *error = first.error;
+    *path = first.path;
+    return 0;
+}
+
+/* ---- it has its permits, or goes away */
+
+static void left_line(struct dli_job *job)
+{
+    int32_t error = job->call[0].error;
+
+    if (error && error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, error);
+    else
+        dli_zk_granted(job, entry_of(job), -1);
+}
+
+static void taken(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
+
+    dli_zk_unwatch(zk_of(job), &entry->watch[1]);
+    ask.path = dli_zk_numbered(job->line, job->request.exchange.want, entry->place, room);
+    dli_zk_ask(job, &ask, 1, left_line);
+}
+
+static void gave_back(struct dli_job *job)
+{
+    struct dli_zk_text path;
+    int32_t error;
+
+    if (dli_zk_transacted(job, permits_of(job), &error, &path))
+        return;
+    if (error && error != DLI_ZK_NO_NODE) {
+        dli_zk_fail_error(job, error);
+        return;
+    }
+    entry_of(job)->permits = DLI_ZK_PERMITS_NONE;
+    dli_zk_go_away(job, DLI_TRY_HELD);
+}
+
+/* ---- wait as the first in line */
+
+static void watched(struct dli_job *job)
+{
+    const struct dli_zk_entry *entry = entry_of(job);
+
+    if (!entry->watch[0].spot || !entry->watch[1].spot ||
+        !job->call[0].error) /* it is there now, or something happened */
+        dli_zk_again(job, list);
+    else if (job->call[0].error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, job->call[0].error);
+    else
+        dli_zk_not_granted(job, DLI_TRY_HELD);
+}
+
+/* The look has set both watches, if both nodes are there. */
+static void wait(struct dli_job *job)
+{
+    const struct dli_zk_entry *entry = entry_of(job);
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask = {.op = DLI_ZK_EXISTS, .watch = 1};
+
+    if (!entry->watch[0].spot || !entry->watch[1].spot) {
+        dli_zk_again(job, list);
+    } else if (!job->call[TOTAL].error) {
+        dli_zk_not_granted(job, DLI_TRY_HELD);
+    } else {
+        ask.path = dli_zk_total_path(job->request.place, room);
+        dli_zk_ask(job, &ask, 1, watched);
+    }
+}
+
+/* ---- a look */
+
+static void create(struct dli_job *job);
+
+static void decide(struct dli_job *job, int own, int all, int64_t total)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+
+    if (own < permits_of(job) && own > 0) {
+        dli_zk_fail(job, DLOCK_SERVER_ERROR, "a node of these permits was deleted");
+    } else if (own == 0) {
+        entry->permits = DLI_ZK_PERMITS_NONE;
+        dli_zk_again(job, create);
+    } else if (all <= total) {
+        entry->permits = DLI_ZK_PERMITS_TAKEN;
+        entry->place = entry->seq;
+        entry->seq = entry->lease;
+        taken(job);
+    } else if (!dli_zk_stands(job)) {
+        dli_zk_delete_leases(job, job->request.exchange.want, entry->lease, permits_of(job), gave_back);
+    } else {
+        wait(job);
+    }
+}
+
+static void judge(struct dli_job *job)
+{
+    struct dli_zk_children all;
+    int64_t total;
+    int own = 0;
+
+    if (dli_zk_children_of(job, LEASES, &all))
+        return;
+    for (int i = 0; i < all.count; i++)
+        own += dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
+    free(all.child);
+    if (total_of(job, TOTAL, &total) == 0)
+        decide(job, own, all.count, total);
+}
+
+/* Ask for this, and read the leases and the total behind it, with watches. */
+static void ask_and_look(struct dli_job *job, const struct dli_zk_ask *first, void (*answered)(struct dli_job *job))
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    char room[DLI_ZK_PATH_MAX];
+    int watch = dli_zk_stands(job);
+    struct dli_zk_ask ask[READS] = {
+        *first,
+        {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place->leases), .watch = watch},
+        {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room), .watch = watch}};
+
+    if (watch && (dli_zk_watch(zk_of(job), &entry->watch[0], ask[LEASES].path) ||
+                  dli_zk_watch(zk_of(job), &entry->watch[1], ask[TOTAL].path)))
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
+    else
+        dli_zk_ask(job, ask, READS, answered);
+}
+
+static void list(struct dli_job *job)
+{
+    struct dli_zk_ask sync = {.op = DLI_ZK_SYNC, .path = dli_zk_path(job->request.place)};
+
+    ask_and_look(job, &sync, judge);
+}
+
+/* ---- new nodes */
+
+/* The node of the first permit has the token. */
+static void number_read(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_text data;
+    struct dli_zk_stat stat;
+
+    if (job->call[0].error) {
+        dli_zk_fail_error(job, job->call[0].error);
+    } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
+        dli_zk_fail_bytes(job);
+    } else {
+        entry->czxid = stat.czxid;
+        entry->permits = DLI_ZK_PERMITS_KNOWN;
+        list(job);
+    }
+}
+
+static void read_first(struct dli_job *job)
+{
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
+
+    ask.path = dli_zk_numbered(job->request.place->leases, job->request.exchange.want, entry_of(job)->lease, room);
+    dli_zk_ask(job, &ask, 1, number_read);
+}
+
+static void not_created(struct dli_job *job, int32_t error)
+{
+    entry_of(job)->permits = DLI_ZK_PERMITS_NONE;
+    if (error == DLI_ZK_NO_NODE)
+        dli_zk_make_parents(job, job->request.place->leases, create);
+    else
+        dli_zk_fail_error(job, error);
+}
+
+static void created(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_stat stat;
+    struct dli_zk_text path;
+    int32_t error;
+
+    if (dli_zk_transacted(job, permits_of(job), &error, &path))
+        return;
+    if (error) {
+        not_created(job, error);
+    } else if (permits_of(job) == 1 && dli_zk_decode_created(dli_zk_body(job, FIRST), &path, &stat)) {
+        dli_zk_fail_bytes(job);
+    } else if (dli_zk_sequence(path, &entry->lease)) {
+        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+    } else if (permits_of(job) > 1) {
+        read_first(job);
+    } else {
+        entry->czxid = stat.czxid;
+        entry->permits = DLI_ZK_PERMITS_KNOWN;
+        judge(job);
+    }
+}
+
+static void create(struct dli_job *job)
+{
+    char room[DLI_ZK_PATH_MAX];
+    int count = permits_of(job);
+    struct dli_zk_text path = dli_zk_node(job->request.place->leases, job->request.exchange.want, room);
+    struct dli_zk_ask *part = malloc((size_t)count * sizeof *part);
+    struct dli_zk_ask ask = {.op = DLI_ZK_MULTI, .part = part, .parts = count};
+
+    if (!part) {
+        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the permits");
+        return;
+    }
+    for (int i = 0; i < count; i++)
+        part[i] = (struct dli_zk_ask){.op = DLI_ZK_CREATE,
+                                      .path = path,
+                                      .flags = DLI_ZK_EPHEMERAL_SEQUENTIAL,
+                                      .mine = zk_of(job)->user[0] != '\0'};
+    entry_of(job)->permits = DLI_ZK_PERMITS_SENT;
+    ask_and_look(job, count == 1 ? part : &ask, created);
+    free(part);
+}
+
+/* ---- after a lost reply */
+
+static void searched(struct dli_job *job)
+{
+    struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_children all;
+    int found = 0;
+
+    if (dli_zk_children_of(job, 1, &all))
+        return;
+    for (int i = 0; i < all.count && !found; i++) {
+        found = dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
+        entry->lease = found ? all.child[i].seq : 0;
+    }
+    free(all.child);
+    if (found)
+        read_first(job);
+    else
+        create(job);
+}
+
+/* ---- begin */
+
+void dli_zk_permit_take(struct dli_job *job)
+{
+    const struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_text path = dli_zk_path(job->request.place->leases);
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_SYNC, .path = path}, {.op = DLI_ZK_GET_CHILDREN, .path = path}};
+
+    if (entry->permits == DLI_ZK_PERMITS_TAKEN)
+        taken(job);
+    else if (entry->permits == DLI_ZK_PERMITS_KNOWN)
+        list(job);
+    else if (entry->permits == DLI_ZK_PERMITS_SENT)
+        dli_zk_ask(job, ask, 2, searched);
+    else
+        create(job);
+}
+
+/* Whether a number that may not wait can have its permits. */
+static void seen(struct dli_job *job)
+{
+    struct dli_zk_children line, leases;
+    int64_t total;
+    int crowd;
+
+    if (dli_zk_children_of(job, 0, &line))
+        return;
+    crowd = line.count;
+    free(line.child);
+    if (dli_zk_children_of(job, LEASES, &leases))
+        return;
+    free(leases.child);
+    if (total_of(job, TOTAL, &total))
+        return;
+    if (crowd > 0 || leases.count + permits_of(job) > total)
+        dli_zk_not_granted(job, DLI_TRY_HELD);
+    else
+        dli_zk_acquire(job);
+}
+
+void dli_zk_permit_acquire(struct dli_job *job)
+{
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[READS] = {{.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)},
+                                    {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place->leases)},
+                                    {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room)}};
+
+    if ((size_t)permits_of(job) * (ask[LEASES].path.size + 2 * DLI_OWNER_MAX) > TRANSACTION_MAX)
+        dli_zk_fail(job, DLOCK_UNSUPPORTED,
+                    "on ZooKeeper each permit has a node, and the names of so many do not fit into one transaction");
+    else if (dli_zk_stands(job) || entry_of(job))
+        dli_zk_acquire(job);
+    else if (dli_zk_enter(job, job->request.exchange.wish.lease))
+        dli_zk_ask(job, ask, READS, seen);
+}

@@ -1,0 +1,135 @@
+/*
+ * total.c: how many permits a semaphore has. Belongs to lane 0's thread.
+ *
+ * They are the first four bytes of the node <path>/total, as those of Curator's SharedCount. Behind them are the ids of the
+ * last changes, so that a change that is sent twice acts once. A change names the version that it has read.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kinds.h"
+
+enum { NUMBER = 4, CHANGES = 100 };
+
+static void read_number(struct dli_job *job);
+
+struct dli_zk_text dli_zk_total_path(const struct dli_place *place, char out[DLI_ZK_PATH_MAX])
+{
+    return dli_zk_child_path(place, (struct dli_zk_text){"total", 5}, out);
+}
+
+int64_t dli_zk_total(struct dli_zk_text data)
+{
+    uint32_t number = 0;
+
+    for (size_t i = 0; i < NUMBER && data.size >= NUMBER; i++)
+        number = number << 8 | (unsigned char)data.bytes[i];
+    return (int32_t)number;
+}
+
+static void finish(struct dli_job *job, dlock_status status, int64_t value)
+{
+    job->request.change.value = value;
+    job->request.status = status;
+    dli_zk_finish(job);
+}
+
+static void written(struct dli_job *job)
+{
+    int32_t error = job->call[0].error;
+
+    if (!error)
+        finish(job, DLOCK_OK, job->value);
+    else if (error == DLI_ZK_NO_NODE && job->at == 0) /* no other change has been in the way */
+        job->at++, dli_zk_make_parents(job, job->request.place, read_number);
+    else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
+        dli_zk_fail_error(job, error);
+    else if (job->at++ < CHANGES)
+        read_number(job);
+    else
+        dli_zk_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
+}
+
+/* Write it if the node has this version; -1: if there is none. before: the data that was read. */
+static void write_number(struct dli_job *job, int32_t version, int64_t number, const char *before)
+{
+    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE], data[NUMBER + DLI_ZK_VALUE];
+    struct dli_zk_ask ask = {
+        .op = version < 0 ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
+        .flags = DLI_ZK_PERSISTENT,
+        .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
+        .version = version,
+    };
+    const char *ids;
+    size_t size;
+
+    dli_zk_value_write(value, number, job->request.change.id, before);
+    ids = strchr(value, ' ');
+    size = strlen(ids);
+    for (int i = 0; i < NUMBER; i++)
+        data[i] = (char)((uint32_t)number >> (24 - 8 * i));
+    memcpy(data + NUMBER, ids, size);
+    ask.path = dli_zk_total_path(job->request.place, room);
+    ask.data = (struct dli_zk_text){data, NUMBER + size};
+    dli_zk_ask(job, &ask, 1, written);
+}
+
+/* taken: permits that have a node. */
+static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data, int64_t taken)
+{
+    const char *what = job->request.change.what;
+    int64_t total = dli_zk_total(data), number = job->request.change.number, left = total - taken;
+    char ids[DLI_ZK_VALUE] = "";
+
+    if (data.size > NUMBER && data.size - NUMBER < sizeof ids)
+        memcpy(ids, data.bytes + NUMBER, data.size - NUMBER);
+    if (left < 0 && total >= 0)
+        left = 0; /* the first in line has nodes, too */
+    if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(ids, job->request.change.id))) {
+        finish(job, DLOCK_OK, left);
+    } else if (strcmp(what, "set") == 0 && version >= 0) {
+        finish(job, DLOCK_UNCHANGED, left);
+    } else if (total + number > INT32_MAX || total + number < INT32_MIN) {
+        dli_zk_fail(job, DLOCK_INVALID_ARGUMENT, "a semaphore on ZooKeeper has at most 2147483647 permits");
+    } else {
+        job->value = total + number - taken;
+        write_number(job, version, total + number, ids);
+    }
+}
+
+static void number_read(struct dli_job *job)
+{
+    int32_t error = job->call[2].error, other = job->call[1].error;
+    struct dli_zk_stat stat = {.version = -1};
+    struct dli_zk_text data = {"", 0};
+    struct dli_zk_children all = {.count = 0};
+
+    if ((error && error != DLI_ZK_NO_NODE) || (other && other != DLI_ZK_NO_NODE)) {
+        dli_zk_fail_error(job, error && error != DLI_ZK_NO_NODE ? error : other);
+    } else if ((!error && dli_zk_decode_data(dli_zk_body(job, 2), &data, &stat)) ||
+               (!other && dli_zk_children(dli_zk_body(job, 1), &all))) {
+        dli_zk_fail_bytes(job);
+    } else {
+        free(all.child);
+        decide(job, stat.version, data, all.count);
+    }
+}
+
+static void read_number(struct dli_job *job)
+{
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[3] = {
+        {.op = DLI_ZK_SYNC, .path = dli_zk_path(job->request.place)},
+        {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place->leases)},
+        {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room)},
+    };
+
+    dli_zk_ask(job, ask, 3, number_read);
+}
+
+void dli_zk_permit_change(struct dli_job *job)
+{
+    job->at = 0;
+    if (dli_zk_enter(job, 0))
+        read_number(job);
+}
