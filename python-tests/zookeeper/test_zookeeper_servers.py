@@ -41,10 +41,10 @@ def test_options_of_a_lock_that_mean_nothing_to_zookeeper(zookeeper: Zookeeper, 
     assert answer.status == "INVALID_OPTION" and "min_hold_ms" in answer.message
 
 
-@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+@pytest.mark.parametrize("kind", ["semaphore"])
 def test_kinds_that_zookeeper_does_not_have(zookeeper: Zookeeper, agent: Agent, kind: str) -> None:
     answer = agent.open(zookeeper).new("job", kind)
-    assert answer.status == "UNSUPPORTED" and "on ZooKeeper there are mutexes, fair and read-write locks, latches" in answer.message, answer
+    assert answer.status == "UNSUPPORTED" and "on ZooKeeper there are mutexes, fair and read-write locks, permit semaphores, latches" in answer.message, answer
 
 
 def test_what_zookeeper_does_not_do(zookeeper: Zookeeper, agent: Agent) -> None:

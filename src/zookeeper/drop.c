@@ -41,7 +41,7 @@ static void delete_known(struct dli_job *job, struct dli_zk_entry *entry)
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
 
-    ask.path = dli_zk_numbered(job->request.place, job->request.exchange.drop, entry->seq, room);
+    ask.path = dli_zk_numbered(job->request.kind, job->request.place, job->request.exchange.drop, entry->seq, room);
     entry->leaving = entry->leaving ? 2 : 1;
     dli_zk_ask(job, &ask, 1, deleted);
 }

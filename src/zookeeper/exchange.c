@@ -40,7 +40,7 @@ static struct dli_zk_text own_path(const struct dli_job *job, char room[DLI_ZK_P
 {
     const struct dli_zk_entry *entry = entry_of(job);
 
-    return dli_zk_numbered(job->line, job->request.exchange.want, entry->seq, room);
+    return dli_zk_numbered(job->kind, job->line, job->request.exchange.want, entry->seq, room);
 }
 
 /* ---- results */
@@ -150,7 +150,7 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
 {
     struct dli_zk_entry *entry = entry_of(job);
     const struct dli_zk_child *before = NULL;
-    char side = dli_zk_side(job->line->kind);
+    char side = dli_zk_side(job->kind);
     int own = 0, wrong = 0;
 
     for (int i = 0; i < all->count; i++) {
@@ -264,7 +264,7 @@ static void create(struct dli_job *job)
         return;
     }
     entry->session = job->session->number;
-    ask[0].path = dli_zk_node(job->line, job->request.exchange.want, room);
+    ask[0].path = dli_zk_node(job->kind, job->line, job->request.exchange.want, room);
     dli_zk_ask(job, ask, 2, created);
 }
 
@@ -359,6 +359,7 @@ void dli_zk_exchange(struct dli_job *job)
 {
     memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
     job->line = job->request.place->line ? job->request.place->line : job->request.place;
+    job->kind = job->request.place->line ? job->line->kind : job->request.kind;
     if (job->request.kind->momentary)
         dli_zk_latch_wait(job);
     else if (job->request.exchange.under[0])

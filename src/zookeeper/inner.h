@@ -95,9 +95,10 @@ struct dli_job {
     struct dli_request request; /* first */
     struct dli_lane_job base;   /* base.link: also in session.parked */
     int tries, at;
-    int refreshed;                   /* a renewal that has waited for a heartbeat */
-    int64_t value;                   /* the result of a change of a latch; of parents.c */
-    const struct dli_place *line;    /* where its number stands in line */
+    int refreshed;                /* a renewal that has waited for a heartbeat */
+    int64_t value;                /* the result of a change of a latch; of parents.c */
+    const struct dli_place *line; /* where its number stands in line, as one of this kind */
+    const struct dli_kind *kind;
     const struct dli_place *parents; /* the place that is made */
     struct dli_zk_session *session;
     struct dli_zk_call call[DLI_ZK_CALLS];
@@ -253,9 +254,10 @@ struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_z
 const struct dli_place *dli_zk_home(const struct dli_place *place);
 
 /* The path of a new node of an owner, without its number; and with one. */
-struct dli_zk_text dli_zk_node(const struct dli_place *place, const char *owner, char out[DLI_ZK_PATH_MAX]);
-struct dli_zk_text dli_zk_numbered(const struct dli_place *place, const char *owner, int32_t seq,
-                                   char out[DLI_ZK_PATH_MAX]);
+struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                               char out[DLI_ZK_PATH_MAX]);
+struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   int32_t seq, char out[DLI_ZK_PATH_MAX]);
 
 /* What kind of lock a node in line is of: 'l', 'r', 'w'. */
 char dli_zk_side(const struct dli_kind *kind);

@@ -139,16 +139,17 @@ static const char *text_of(const struct dli_kind *kind)
     return "";
 }
 
-struct dli_zk_text dli_zk_node(const struct dli_place *place, const char *owner, char out[DLI_ZK_PATH_MAX])
+struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                               char out[DLI_ZK_PATH_MAX])
 {
-    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(place->kind)));
+    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(kind)));
 }
 
-struct dli_zk_text dli_zk_numbered(const struct dli_place *place, const char *owner, int32_t seq,
-                                   char out[DLI_ZK_PATH_MAX])
+struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
+                                   int32_t seq, char out[DLI_ZK_PATH_MAX])
 {
-    return written(
-        out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(place->kind), seq));
+    return written(out,
+                   snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(kind), seq));
 }
 
 int dli_zk_is_owners(struct dli_zk_text name, const char *owner)

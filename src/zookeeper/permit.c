@@ -106,7 +106,7 @@ static void taken(struct dli_job *job)
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
 
     dli_zk_unwatch(zk_of(job), &entry->watch[1]);
-    ask.path = dli_zk_numbered(job->line, job->request.exchange.want, entry->place, room);
+    ask.path = dli_zk_numbered(job->kind, job->line, job->request.exchange.want, entry->place, room);
     dli_zk_ask(job, &ask, 1, left_line);
 }
 
@@ -247,7 +247,8 @@ static void read_first(struct dli_job *job)
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
 
-    ask.path = dli_zk_numbered(job->request.place->leases, job->request.exchange.want, entry_of(job)->lease, room);
+    ask.path = dli_zk_numbered(job->request.kind, job->request.place->leases, job->request.exchange.want,
+                               entry_of(job)->lease, room);
     dli_zk_ask(job, &ask, 1, number_read);
 }
 
@@ -288,7 +289,8 @@ static void create(struct dli_job *job)
 {
     char room[DLI_ZK_PATH_MAX];
     int count = permits_of(job);
-    struct dli_zk_text path = dli_zk_node(job->request.place->leases, job->request.exchange.want, room);
+    struct dli_zk_text path =
+        dli_zk_node(job->request.kind, job->request.place->leases, job->request.exchange.want, room);
     struct dli_zk_ask *part = malloc((size_t)count * sizeof *part);
     struct dli_zk_ask ask = {.op = DLI_ZK_MULTI, .part = part, .parts = count};
 

@@ -27,9 +27,10 @@ void dli_zk_delete_leases(struct dli_job *job, const char *owner, int32_t from, 
         return;
     }
     for (int i = 0; i < count; i++)
-        part[i] = (struct dli_zk_ask){.op = DLI_ZK_DELETE,
-                                      .path = dli_zk_numbered(job->request.place->leases, owner, from + i, room[i]),
-                                      .version = -1};
+        part[i] = (struct dli_zk_ask){
+            .op = DLI_ZK_DELETE,
+            .path = dli_zk_numbered(job->request.kind, job->request.place->leases, owner, from + i, room[i]),
+            .version = -1};
     dli_zk_ask(job, count == 1 ? part : &ask, 1, answered);
     free(part);
 }

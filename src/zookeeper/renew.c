@@ -47,7 +47,7 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = 1};
 
-    ask.path = dli_zk_numbered(dli_zk_home(row->place), row->owner, entry->seq, room);
+    ask.path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq, room);
     if (dli_zk_watch(dli_zk_at(job->base.lane), &entry->watch[1], ask.path))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
