@@ -48,7 +48,7 @@ static dlock_status check_lease(const struct dli_entry *entry, const struct dli_
     if (lease_ms < row->low || lease_ms > row->high || (terms->renew && lease_ms < 500))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a lease is %lld to %lld ms, at least 500 when it is renewed",
                         (long long)row->low, (long long)row->high);
-    if (!dli_client_may_lease(entry->client, lease_ms + entry->rules->delay / DLI_MS))
+    if (!dli_client_may_lease(entry->client, lease_ms + entry->m.rules->delay / DLI_MS))
         return dli_fail(reterr, DLOCK_LEASE_REFUSED, "a lease of %lld ms is longer than quarantine_ms",
                         (long long)lease_ms);
     return DLOCK_OK;

@@ -30,7 +30,7 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
                                       int64_t wait, int64_t now)
 {
     struct dli_waiter *waiter = dli_waiter_new(entry);
-    int64_t attempt = dli_lease_attempt(terms->lease, entry->rules->attempt);
+    int64_t attempt = dli_lease_attempt(terms->lease, entry->m.rules->attempt);
 
     if (waiter && set_limits(waiter, terms)) {
         dli_waiter_unref(waiter);
@@ -190,14 +190,16 @@ dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh
 
 dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status status, dlock_error *reason)
 {
-    if (status != DLOCK_OK && reason && reason->code != status && entry->reason && entry->reason->code == status)
-        *reason = *entry->reason;
+    const dlock_error *known = dli_entry_reason(entry);
+
+    if (status != DLOCK_OK && reason && reason->code != status && known && known->code == status)
+        *reason = *known;
     return status;
 }
 
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason)
 {
-    if (status == DLOCK_OK && !waiter->entry->rules->momentary)
+    if (status == DLOCK_OK && !waiter->entry->m.rules->momentary)
         status = dli_acquire_receive(waiter, token);
     return dli_acquire_report(waiter->entry, status, reason);
 }
@@ -386,7 +388,7 @@ dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t in
     state = dli_mutex_state(&entry->m, owner, dli_now());
     if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
         status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
-    else if (index < 0 || index >= entry->rules->permits)
+    else if (index < 0 || index >= entry->m.rules->permits)
         status = DLOCK_INVALID_ARGUMENT;
     else
         *number = entry->m.want.number - index;

@@ -1,7 +1,7 @@
 /*
  * check.c: checks of the servers, on demand and when a client is opened. client.mutex guards the last findings.
  */
-#include "check.h"
+#include "operation.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -42,7 +42,7 @@ static void begin_child(struct dli_fork_guard *guard)
     struct dli_client *client = DLI_OBJECT(guard, struct dli_client, guard);
 
     for (struct dli_link *link = client->entries.next; !client->started && link != &client->entries; link = link->next)
-        pthread_mutex_init(&DLI_OBJECT(link, struct dli_entry, link)->mutex, NULL);
+        dli_short_init(&DLI_OBJECT(link, struct dli_entry, link)->mutex);
 }
 
 dlock_status dli_client_new(const struct dlock_options *options, const struct dli_site *site, struct dli_client **ret,
@@ -200,9 +200,9 @@ static void adopt_entries(struct dli_client *client)
     for (struct dli_link *link = client->entries.next; link != &client->entries; link = link->next) {
         struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
 
-        pthread_mutex_lock(&entry->mutex);
-        entry->loop = client->loops[entry->id % client->loop_count];
-        pthread_mutex_unlock(&entry->mutex);
+        dli_short_lock(&entry->mutex);
+        entry->loop = (int8_t)(entry->id % client->loop_count);
+        dli_short_unlock(&entry->mutex);
     }
 }
 

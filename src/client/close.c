@@ -41,9 +41,9 @@ static int64_t walk(struct dli_client *client)
     for (struct dli_link *link = client->entries.next; link != &client->entries; link = link->next) {
         struct dli_entry *entry = DLI_OBJECT(link, struct dli_entry, link);
 
-        pthread_mutex_lock(&entry->mutex);
+        dli_short_lock(&entry->mutex);
         busy += !dli_mutex_idle(&entry->m);
-        pthread_mutex_unlock(&entry->mutex);
+        dli_short_unlock(&entry->mutex);
     }
     pthread_mutex_unlock(&client->mutex);
     return busy;

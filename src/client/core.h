@@ -20,17 +20,14 @@
 #include <pthread.h>
 
 #include "base/error.h"
-#include "base/list.h"
-#include "base/name.h"
 #include "base/options.h"
 #include "base/share.h"
 #include "base/table.h"
 #include "store/store.h"
 #include "base/url.h"
-#include "engine/engine.h"
 #include "metrics/metrics.h"
+#include "entry.h"
 #include "events.h"
-#include "sys/sys.h"
 #include "watchdog/watchdog.h"
 
 enum { DLI_LOOPS_MAX = 16, DLI_SPARES = 8 };
@@ -39,13 +36,6 @@ enum { DLI_LOOPS_MAX = 16, DLI_SPARES = 8 };
 
 struct dli_client;
 struct dli_conn;
-struct dli_entry;
-struct dli_waiter;
-struct dli_run; /* multi.h */
-struct dli_waitlist;
-struct dli_group;
-struct dli_waiting;
-struct dli_turns;
 
 /* How far a close is with ending the machines. */
 enum dli_ending { DLI_ENDING_PAUSED, DLI_ENDING_SOME, DLI_ENDING_DONE };
@@ -74,7 +64,7 @@ struct dli_client {
     struct dli_entry *ended; /* the last one that the close has ended, with a ref; under mutex */
     int threads;             /* running watchdog threads, under mutex */
     int line;                /* enum dli_line, atomic: the state of the subscription */
-    int64_t line_ups;        /* atomic: how often the subscription came up */
+    uint32_t line_ups;       /* atomic: how often the subscription came up */
     int64_t gate_until;      /* loop 0: what the gate message being delivered says */
     int64_t lapsed[2];       /* loop 0: above and up to which lease holds are to be renewed now */
     int64_t begun;           /* atomic: begun calls that did not succeed in memory */
@@ -88,111 +78,6 @@ struct dli_client {
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */
     struct dli_metrics metrics;      /* atomics */
 };
-
-/* An adoption under way or being undone; transfer.c. entry.mutex guards it. */
-struct dli_adoption {
-    char giver[DLI_OWNER_MAX]; /* the id of the grant */
-    int64_t heir;              /* the grant number that it gets here */
-};
-
-/*
- * One lock name, or one hold. In some kinds every owner's hold has a machine and an id of its own. Then parent is the
- * entry of the name. The parent's own machine stays idle, and the parent owns name and place.
- *
- * Every held lock has an entry. What only an exchange, a failure or an adoption needs is allocated when that begins. And the
- * entry of a kind without such holds ends before before: it has no memory for what comes then.
- */
-struct dli_entry {
-    pthread_mutex_t mutex;
-    int32_t refs;
-    int32_t surplus; /* refs to drop when the mutex is released */
-    int64_t id;      /* of the name */
-    struct dli_client *client;
-    struct dli_loop *loop;    /* set when the client starts */
-    struct dli_link link;     /* in client.entries */
-    struct dli_slot in_table; /* in client.table */
-    const struct dli_kind *kind;
-    struct dli_name name;
-    struct dli_place *place;             /* in the store */
-    const struct dli_mutex_rules *rules; /* shared; a hold has its own, see dli_entry_own_rules */
-    struct dli_mutex m;
-    struct dli_timer timer;            /* under the loop's mutex */
-    int64_t timer_at;                  /* what the timer is set to; DLI_NEVER: not set */
-    struct dli_request *request;       /* the exchange in flight, or NULL; exchange.c */
-    dlock_error *reason;               /* the failure of the last exchange, or NULL */
-    struct dli_gate_query *gate_query; /* the query of the gate under way, or NULL; line.c */
-    struct dli_adoption *adoption;     /* NULL: none is under way or being undone */
-    uint32_t *woken;                   /* futex of the caller to wake when the mutex is released */
-    struct dli_run *cut_off;  /* multi-locks to end when the mutex is released: no thread takes their next step */
-    int64_t listeners;        /* holds that share the subscription; guarded by the store */
-    int64_t subscribed_at;    /* atomic: subscribed since then; 0: not subscribed */
-    int64_t gate_query_ups;   /* client.line_ups at the last query of the gate; 0: none */
-    struct dli_entry *parent; /* with a ref */
-    int32_t handles;          /* atomic: lock handles of the name */
-    int8_t apart;             /* its last renewal was refused: the next one shares no request */
-    int8_t reserved;          /* chosen for an acquisition that has not begun yet */
-    int8_t busy;              /* counted in client.busy */
-    struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
-    struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
-    struct dli_link sibling;
-    struct dli_waitlist *waitlist; /* of a parent whose waiters ask one for all; NULL: there is none */
-    struct dli_waiting *member;    /* of the parent's waitlist, while it waits; or NULL */
-    struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
-    int promoted;
-    int8_t stranger;         /* it waits without a member, for want of memory */
-    int8_t recheck;          /* when the mutex is released, the waiters of the name probe */
-    int64_t followers;       /* as its last answer said, so many may go on behind it */
-    int64_t owner, slot;     /* of the hold */
-    int64_t wanted;          /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;           /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int64_t shared;          /* WRITE: the grant number under which owner has begun to read; 0: none */
-    int64_t followed;        /* the grant number whose own channel is subscribed to */
-    int64_t highest;         /* atomic: the highest token of the holds of this parent */
-    struct dli_entry *heir;  /* it got the grant of this one; its mutex is held, and released after this one's */
-    struct dli_turns *turns; /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
-};
-
-enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind without holds */
-
-/*
- * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
- * when it is needed? The whole of a held lock is measured in test_memory.py.
- */
-_Static_assert(DLI_ENTRY_SHORT <= 576, "a held lock has an entry");
-
-enum { DLI_SETTLED_ENDED = 1, DLI_SETTLED_GRANTED };
-
-/* Who gets the answer. */
-enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
-
-/*
- * One claim, and what is needed to notify its caller. Every held lock has one, so it has only what any hold needs. The
- * node of its last event is part of it: a loss is reported, and a lock is released, also without memory.
- */
-struct dli_waiter {
-    struct dli_claim claim;
-    struct dli_entry *entry; /* with a ref */
-    union {
-        int64_t asked_at;   /* until it is settled, when it began to wait; 0: that is not measured */
-        int64_t sure_until; /* SETTLED_GRANTED: passing time alone does not end the grant before */
-    };
-    struct dli_notice *notice; /* of a submitted or begun acquisition until it is settled; else NULL */
-    union {
-        int64_t tag;         /* 0: none */
-        struct dli_run *run; /* NOTIFY_RUN: the run that it is a step of */
-    };
-    struct dli_node last;
-    int64_t last_after;   /* how long the lock was held; constant once last is posted */
-    int32_t last_waiters; /* and how many waited then */
-    uint32_t settled;     /* futex, DLI_SETTLED_* when the machine has answered */
-    uint32_t refs;        /* atomic */
-    int8_t notify;        /* DLI_NOTIFY_* */
-    int8_t sleeping;      /* the caller sleeps on settled */
-    int8_t interrupted;   /* a signal interrupted its caller, who may call again */
-    int8_t risk_queued;   /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
-};
-
-_Static_assert(sizeof(struct dli_waiter) <= 184, "a held lock has a waiter");
 
 /* ---- client.c */
 
@@ -298,6 +183,21 @@ void dli_entry_retire(struct dli_entry *entry);
  */
 void dli_entry_pump(struct dli_entry *entry, int64_t now);
 
+/* The watchdog thread of the entry; NULL until the client starts. */
+static inline struct dli_loop *dli_entry_loop(const struct dli_entry *entry)
+{
+    return entry->loop < 0 ? NULL : entry->client->loops[entry->loop];
+}
+
+/* entry.mutex held: what is aside; made, when there is nothing. NULL without memory. */
+struct dli_aside *dli_entry_aside(struct dli_entry *entry);
+
+/* entry.mutex held: forget the failure of the last exchange. */
+void dli_entry_forget_reason(struct dli_entry *entry);
+
+/* entry.mutex held, or the entry has no other user: free what is aside and over; with all, also what is not over. */
+void dli_entry_trim_aside(struct dli_entry *entry, int all);
+
 /* A hold's rules follow it. */
 static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
 {
@@ -378,13 +278,13 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now);
 void dli_waiter_limit(struct dli_waiter *waiter, int64_t now);
 void dli_waiter_unlimit(struct dli_waiter *waiter);
 
+/* That timer fired. */
+void dli_waiter_overtime(struct dli_timer *timer, int64_t now);
+
 /* ---- renewal.c */
 
 /* What the watchdog needs of the client: the rows of renewals, their results, and the end of a thread. */
 extern const struct dli_watchdog_hooks dli_client_watchdog_hooks;
-
-/* The timer of an entry fired. */
-void dli_entry_tick(struct dli_timer *timer, int64_t now);
 
 /* The loop's thread, entry.mutex held: queue a renewal that is due. */
 void dli_renewal_queue(struct dli_entry *entry);

@@ -39,7 +39,7 @@ void dli_entry_table(struct dli_table *table)
 
 void dli_entry_lock(struct dli_entry *entry)
 {
-    pthread_mutex_lock(&entry->mutex);
+    dli_short_lock(&entry->mutex);
 }
 
 /* What a hold leaves to do when its mutex is released. */
@@ -68,7 +68,7 @@ void dli_entry_unlock(struct dli_entry *entry)
     entry->surplus = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
-    pthread_mutex_unlock(&entry->mutex);
+    dli_short_unlock(&entry->mutex);
     if (left.heir)
         dli_entry_unlock(left.heir);
     if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
@@ -100,9 +100,8 @@ static void entry_free(struct dli_entry *entry)
         free(entry->turns);
     }
     dli_active_fini(&entry->m);
-    pthread_mutex_destroy(&entry->mutex);
-    free(entry->reason);
-    free(entry->adoption);
+    dli_short_fini(&entry->mutex);
+    dli_entry_trim_aside(entry, 1);
     free(entry);
 }
 
@@ -127,7 +126,7 @@ static int unref(struct dli_entry *entry)
             dli_list_remove(&entry->sibling);
         __atomic_sub_fetch(&client->entry_count, !entry->parent, __ATOMIC_RELAXED);
         if (!entry->parent)
-            dli_share_put(entry->rules);
+            dli_share_put(entry->m.rules);
     }
     pthread_mutex_unlock(&client->mutex);
     return refs == 0;
@@ -161,15 +160,13 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
 
     if (!entry)
         return NULL;
-    if (pthread_mutex_init(&entry->mutex, NULL)) {
-        free(entry);
-        return NULL;
-    }
+    dli_short_init(&entry->mutex);
+    entry->loop = -1;
     entry->refs = 1;
     entry->client = client;
     entry->kind = kind;
     entry->timer_at = DLI_NEVER;
-    entry->timer.fire = dli_entry_tick;
+    entry->timer.sort = DLI_TIMER_ENTRY;
     dli_list_init(&entry->timer.link);
     dli_list_init(&entry->link);
     if (kind->per_owner) {
@@ -224,9 +221,9 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
         return -1;
     entry->id = entry->parent ? entry->parent->id : __atomic_add_fetch(&client->ids, 1, __ATOMIC_RELAXED);
     seed = ((uint64_t)entry->id ^ which << 20) * UINT64_C(0x9e3779b97f4a7c15);
-    entry->loop =
-        client->loop_count ? client->loops[(entry->id + (entry->parent ? entry->slot : 0)) % client->loop_count] : NULL;
-    dli_mutex_init(&entry->m, entry->rules, seed ^ (uint64_t)dli_now());
+    if (client->loop_count)
+        entry->loop = (int8_t)((entry->id + (entry->parent ? entry->slot : 0)) % client->loop_count);
+    dli_mutex_init(&entry->m, entry->m.rules, seed ^ (uint64_t)dli_now());
     entry->m.closed = client->closed != 0;
     dli_list_append(&client->entries, &entry->link);
     if (entry->parent)
@@ -260,7 +257,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
         return NULL;
     if (!entry)
         goto fail;
-    entry->rules = rules;
+    entry->m.rules = rules;
     if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name, size) || enlist(client, entry))
         goto fail_entry;
     return entry;
@@ -292,12 +289,12 @@ struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind
 /* client.mutex held: a new hold of parent. NULL without memory. */
 static struct dli_entry *make_child(struct dli_entry *parent, const struct dli_entry *key, struct dli_entry *before)
 {
-    struct dli_entry *entry = entry_new(parent->client, key->kind, sizeof *parent->rules);
+    struct dli_entry *entry = entry_new(parent->client, key->kind, sizeof *parent->m.rules);
 
     if (!entry)
         return NULL;
     entry->parent = parent;
-    entry->rules = dli_entry_own_rules(entry);
+    entry->m.rules = dli_entry_own_rules(entry);
     dli_hold_rules(dli_entry_own_rules(entry), parent, key->kind);
     entry->name = parent->name;
     entry->place = parent->place;
@@ -335,7 +332,8 @@ void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI
 
 void dli_entry_stop_timer(struct dli_entry *entry)
 {
-    if (entry->timer_at != DLI_NEVER && entry->loop && dli_loop_stop_timer(entry->loop, &entry->timer))
+    if (entry->timer_at != DLI_NEVER && dli_entry_loop(entry) &&
+        dli_loop_stop_timer(dli_entry_loop(entry), &entry->timer))
         entry->surplus++;
     entry->timer_at = DLI_NEVER;
 }
@@ -344,11 +342,11 @@ static void set_timer(struct dli_entry *entry, int64_t now)
 {
     int64_t at = dli_mutex_alarm(&entry->m);
 
-    if (at >= entry->timer_at || !entry->loop)
+    if (at >= entry->timer_at || !dli_entry_loop(entry))
         return;
     entry->timer_at = at;
     dli_entry_ref(entry);
-    if (!dli_loop_set_timer(entry->loop, &entry->timer, at, now))
+    if (!dli_loop_set_timer(dli_entry_loop(entry), &entry->timer, at, now))
         entry->surplus++;
 }
 
@@ -358,8 +356,8 @@ static void set_timer(struct dli_entry *entry, int64_t now)
  */
 static void leave_nothing(struct dli_entry *entry, int64_t now)
 {
-    if (!__atomic_load_n(&entry->client->closed, __ATOMIC_ACQUIRE) || !entry->loop ||
-        !__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&entry->client->closed, __ATOMIC_ACQUIRE) || !dli_entry_loop(entry) ||
+        !__atomic_load_n(&dli_entry_loop(entry)->stop, __ATOMIC_ACQUIRE))
         return;
     dli_mutex_close(&entry->m, now);
     dli_waiter_deliver(entry, now);
@@ -374,16 +372,14 @@ void dli_entry_pump(struct dli_entry *entry, int64_t now)
     leave_nothing(entry, now);
     dli_waitlist_settle(entry, now);
     dli_line_follow(entry);
-    if (entry->loop && dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish))
+    if (dli_entry_loop(entry) &&
+        dli_mutex_wish(&entry->m, __atomic_load_n(&client->line, __ATOMIC_ACQUIRE), now, &wish))
         dli_exchange_submit(entry, &wish, now);
     dli_waiter_deliver(entry, now);
     if (!entry->m.line.listen) /* the wish may have ended that: the last chance of an entry that is idle now */
         dli_line_follow(entry);
     set_timer(entry, now);
-    if (entry->adoption && !entry->m.adopting && !entry->m.drop.first) {
-        free(entry->adoption);
-        entry->adoption = NULL;
-    }
+    dli_entry_trim_aside(entry, 0);
     dli_turns_settle(entry);
     dli_active_trim(&entry->m);
     if (!dli_mutex_idle(&entry->m))

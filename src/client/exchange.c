@@ -25,19 +25,21 @@ static int falls(const struct dli_entry *entry)
  */
 static void remember(struct dli_entry *entry, dlock_status status)
 {
-    const dlock_error *reason = entry->request->reason;
+    const dlock_error *reason = entry->request->reason, *known = dli_entry_reason(entry);
+    struct dli_aside *aside;
 
-    if (status == DLOCK_OK && entry->reason && entry->m.active->failure == entry->reason->code)
+    if (status == DLOCK_OK && known && entry->m.active->failure == known->code)
         return;
     if (!reason || status == DLOCK_OK || reason->code != status) {
-        free(entry->reason);
-        entry->reason = NULL;
+        dli_entry_forget_reason(entry);
         return;
     }
-    if (!entry->reason)
-        entry->reason = malloc(sizeof *entry->reason);
-    if (entry->reason)
-        *entry->reason = *reason;
+    if (!(aside = dli_entry_aside(entry)))
+        return;
+    if (!aside->reason)
+        aside->reason = malloc(sizeof *aside->reason);
+    if (aside->reason)
+        *aside->reason = *reason;
 }
 
 /* The server's clock was set back. Logged once for each lease that this made longer. */
@@ -109,7 +111,7 @@ static void name_owners(const struct dli_entry *entry, const struct dli_wish *wi
     if (wish->drop)
         dli_entry_owner(entry, wish->drop, exchange->drop);
     if (wish->first)
-        memcpy(exchange->back, entry->adoption->giver, DLI_OWNER_MAX);
+        memcpy(exchange->back, entry->aside->adoption->giver, DLI_OWNER_MAX);
     if (entry->parent && entry->under)
         dli_entry_owner(entry, entry->under, exchange->under);
 }
@@ -132,9 +134,9 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->above = dli_mutex_owned(&entry->m) || entry->m.forgot ? 0 : entry->m.tokens.end;
     request->context = entry;
     request->exchange.wish = *wish;
-    request->exchange.keep_ms = entry->rules->keep_ms;
-    request->exchange.delay = entry->rules->delay;
-    request->exchange.lives = entry->rules->lives;
+    request->exchange.keep_ms = entry->m.rules->keep_ms;
+    request->exchange.delay = entry->m.rules->delay;
+    request->exchange.lives = entry->m.rules->lives;
     name_owners(entry, wish, &request->exchange);
     if (entry->parent)
         dli_turns_tell(entry, &request->exchange);
@@ -148,8 +150,7 @@ static void unsent(struct dli_entry *entry, dlock_status status, int64_t now)
 {
     struct dli_answer answer = {.status = status};
 
-    free(entry->reason);
-    entry->reason = NULL;
+    dli_entry_forget_reason(entry);
     dli_mutex_answer(&entry->m, &answer, now);
     if (entry->parent)
         dli_waitlist_answered(entry, &answer, now);
@@ -176,9 +177,10 @@ static int prepare_push(struct dli_entry *entry, const struct dli_wish *wish, in
 
 static dlock_status push(struct dli_entry *entry, struct dli_request *request)
 {
-    if (__atomic_load_n(&entry->loop->stop, __ATOMIC_ACQUIRE)) /* abandoned: refuse, however far the loop has got */
+    if (__atomic_load_n(&dli_entry_loop(entry)->stop,
+                        __ATOMIC_ACQUIRE)) /* abandoned: refuse, however far the loop has got */
         return DLOCK_CLOSED;
-    return entry->client->store->ops->push(entry->loop->lane, request);
+    return entry->client->store->ops->push(dli_entry_loop(entry)->lane, request);
 }
 
 /* entry.mutex held: when the push has failed, answer the exchange at once. */
@@ -205,7 +207,8 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now)
     dlock_status status;
 
     dli_waitlist_settle(entry, now);
-    if (!entry->loop || !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
+    if (!dli_entry_loop(entry) ||
+        !dli_mutex_wish(&entry->m, __atomic_load_n(&entry->client->line, __ATOMIC_ACQUIRE), now, &wish))
         return;
     if (prepare_push(entry, &wish, now, 1))
         return;
@@ -225,7 +228,7 @@ static void execute(struct dli_entry *entry, int64_t deadline, dlock_error *reas
     request->done = NULL;
     request->reason = reason;
     dli_entry_unlock(entry);
-    entry->client->store->ops->execute(entry->loop->lane, request);
+    entry->client->store->ops->execute(dli_entry_loop(entry)->lane, request);
     dli_entry_lock(entry);
 }
 

@@ -1,8 +1,10 @@
 /*
  * hold.c: the holds of one name. A mutex has one hold per process. The other kinds have one per owner, a semaphore one
- * per acquisition, and each of these has a machine of its own. And what is left of a name without handles. Mutexes: see core.h.
+ * per acquisition, and each of these has a machine of its own. And what is left of a name without handles, and what few entries have. Mutexes: see core.h.
  */
 #include "waitlist.h"
+
+#include <stdlib.h>
 
 #include "sys/sys.h"
 
@@ -59,7 +61,7 @@ static int64_t number_of(struct dli_entry *parent, int32_t kind, int64_t owner, 
 
 void dli_hold_rules(struct dli_mutex_rules *own, struct dli_entry *parent, const struct dli_kind *kind)
 {
-    *own = *parent->rules;
+    *own = *parent->m.rules;
     own->highest = &parent->highest;
     own->handover_turns = kind->handed ? own->handover_turns : 0;
     own->no_line = own->no_line || (own->called && !kind->called);
@@ -69,7 +71,7 @@ void dli_hold_rules(struct dli_mutex_rules *own, struct dli_entry *parent, const
 /* entry.mutex held: only waiters for one permit stand in line. */
 static void set_permits(struct dli_entry *entry, int64_t permits)
 {
-    const struct dli_mutex_rules *all = entry->parent->rules;
+    const struct dli_mutex_rules *all = entry->parent->m.rules;
     struct dli_mutex_rules *own = dli_entry_own_rules(entry);
 
     own->permits = permits;
@@ -287,4 +289,40 @@ void dli_entry_handle(struct dli_entry *entry, int by)
     dli_entry_unlock(entry);
     if (entry->kind->per_owner)
         dli_hold_each(entry, retire_idle);
+}
+
+/* ---- what few entries have */
+
+struct dli_aside *dli_entry_aside(struct dli_entry *entry)
+{
+    if (!entry->aside)
+        entry->aside = calloc(1, sizeof *entry->aside);
+    return entry->aside;
+}
+
+void dli_entry_forget_reason(struct dli_entry *entry)
+{
+    if (!entry->aside)
+        return;
+    free(entry->aside->reason);
+    entry->aside->reason = NULL;
+}
+
+void dli_entry_trim_aside(struct dli_entry *entry, int all)
+{
+    struct dli_aside *aside = entry->aside;
+
+    if (!aside)
+        return;
+    if (all)
+        dli_entry_forget_reason(entry);
+    if (all || !(entry->m.adopting || entry->m.drop.first)) {
+        free(aside->adoption);
+        aside->adoption = NULL;
+    }
+    if (!all &&
+        (aside->reason || aside->gate_query || aside->adoption || entry->m.line.follows || aside->subscription.since))
+        return;
+    free(aside);
+    entry->aside = NULL;
 }

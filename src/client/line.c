@@ -11,10 +11,18 @@
 
 #include "sys/sys.h"
 
-/* The entry that counts the users of the subscription. */
-static struct dli_entry *subscription_entry(struct dli_entry *entry)
+/* entry.mutex held: the subscription that the entry uses, alone or with the other holds of the name. NULL: it has none yet. */
+static struct dli_subscription *subscription_of(struct dli_entry *entry)
 {
-    return entry->parent && !entry->kind->own_channel ? entry->parent : entry;
+    if (!entry->kind->per_owner)
+        return entry->aside ? &entry->aside->subscription : NULL;
+    return entry->parent && !entry->kind->own_channel ? &entry->parent->subscription : &entry->subscription;
+}
+
+/* entry.mutex held: the entry has a subscription to use from now on. 0; -1 without memory. */
+static int make_subscription(struct dli_entry *entry)
+{
+    return subscription_of(entry) || dli_entry_aside(entry) ? 0 : -1;
 }
 
 /* entry.mutex held: begin or end the subscription. */
@@ -27,7 +35,7 @@ static void subscribe(struct dli_entry *entry, int on)
         entry->followed = on ? entry->m.want.number : entry->followed;
         dli_entry_owner(entry, entry->followed, owner);
     }
-    store->ops->subscribe(store, entry->kind, entry->place, owner, on, &subscription_entry(entry)->listeners);
+    store->ops->subscribe(store, entry->kind, entry->place, owner, on, &subscription_of(entry)->listeners);
 }
 
 /*
@@ -36,7 +44,7 @@ static void subscribe(struct dli_entry *entry, int on)
  */
 static void join_subscription(struct dli_entry *entry)
 {
-    int64_t since = __atomic_load_n(&subscription_entry(entry)->subscribed_at, __ATOMIC_ACQUIRE);
+    int64_t since = __atomic_load_n(&subscription_of(entry)->since, __ATOMIC_ACQUIRE);
 
     if (!since)
         return;
@@ -69,7 +77,7 @@ static void gate_answered(struct dli_request *request)
     int64_t now = dli_now(), left = request->gate_ms;
 
     dli_entry_lock(entry);
-    entry->gate_query = NULL;
+    entry->aside->gate_query = NULL;
     if (request->status != DLOCK_OK) {
         entry->gate_query_ups = 0;
     } else if (!query->outdated && entry->m.gate_until == query->until) {
@@ -98,7 +106,7 @@ static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
     query->request->kind = entry->kind;
     query->request->place = entry->place;
     query->request->repeatable = 1;
-    query->request->deadline = dli_now() + entry->rules->attempt;
+    query->request->deadline = dli_now() + entry->m.rules->attempt;
     query->request->done = gate_answered;
     query->request->context = query;
     return query;
@@ -107,17 +115,18 @@ static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
 /* entry.mutex held. */
 static void query_gate(struct dli_entry *entry)
 {
-    struct dli_gate_query *query = gate_query_new(entry);
+    struct dli_aside *aside = dli_entry_aside(entry);
+    struct dli_gate_query *query = aside ? gate_query_new(entry) : NULL;
 
     if (!query)
         return;
     dli_entry_ref(entry);
-    if (entry->client->store->ops->push(entry->loop->lane, query->request) != DLOCK_OK) {
+    if (entry->client->store->ops->push(dli_entry_loop(entry)->lane, query->request) != DLOCK_OK) {
         entry->surplus++;
         gate_query_free(query);
         return;
     }
-    entry->gate_query = query;
+    aside->gate_query = query;
 }
 
 /* entry.mutex held: query the gate once each time that the subscription has come up, while the gate matters here. */
@@ -125,15 +134,17 @@ static void follow_gate(struct dli_entry *entry)
 {
     struct dli_client *client = entry->client;
     const struct dli_mutex *m = &entry->m;
+    uint32_t ups;
 
     if (!dli_store_can(client->store, DLI_CAN_GATE) || !m->holder || m->closed ||
         !(m->waiters > 0 || m->gate_until > 0 || dli_claim_linger(m->holder) > 0))
         return;
     client->store->ops->want(client->store);
-    if (entry->gate_query || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
-        entry->gate_query_ups == __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED))
+    ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
+    if (dli_entry_gate_query(entry) || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
+        entry->gate_query_ups == ups)
         return;
-    entry->gate_query_ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
+    entry->gate_query_ups = ups;
     query_gate(entry);
 }
 
@@ -145,9 +156,10 @@ void dli_line_follow(struct dli_entry *entry)
     if (m->line.needed && m->waiters > 0)
         client->store->ops->want(client->store);
     m->line.needed = 0;
-    if (entry->loop)
+    if (dli_entry_loop(entry))
         follow_gate(entry);
-    if (m->line.listen != m->line.follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY) {
+    if (m->line.listen != m->line.follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY &&
+        make_subscription(entry) == 0) {
         m->line.follows = m->line.listen;
         subscribe(entry, m->line.listen);
         if (m->line.listen)
@@ -159,10 +171,12 @@ void dli_line_follow(struct dli_entry *entry)
 static void subscription_lost(struct dli_entry *entry)
 {
     struct dli_store *store = entry->client->store;
+    struct dli_subscription *subscription = subscription_of(entry);
 
     if (entry->m.line.follows)
-        store->ops->forget(store, &subscription_entry(entry)->listeners);
-    __atomic_store_n(&subscription_entry(entry)->subscribed_at, 0, __ATOMIC_RELEASE);
+        store->ops->forget(store, &subscription->listeners);
+    if (subscription)
+        __atomic_store_n(&subscription->since, 0, __ATOMIC_RELEASE);
     entry->m.line.follows = entry->m.line.listening = 0;
 }
 
@@ -242,7 +256,9 @@ static void visit_target(struct dli_client *client, const struct dli_message_tar
 
 static void note_subscribed(struct dli_entry *entry, int64_t now)
 {
-    __atomic_store_n(&subscription_entry(entry)->subscribed_at, now, __ATOMIC_RELEASE);
+    if (make_subscription(entry))
+        return;
+    __atomic_store_n(&subscription_of(entry)->since, now, __ATOMIC_RELEASE);
     if (entry->m.line.listen) {
         entry->m.line.listening = 1;
         dli_mutex_probe(&entry->m, now);
@@ -340,8 +356,8 @@ static void granted(void *owner, const struct dli_message_target *target, const 
 
 static void note_gate(struct dli_entry *entry, int64_t now)
 {
-    if (entry->gate_query)
-        entry->gate_query->outdated = 1;
+    if (dli_entry_gate_query(entry))
+        dli_entry_gate_query(entry)->outdated = 1;
     dli_mutex_gate(&entry->m, entry->client->gate_until, now);
 }
 

@@ -118,6 +118,9 @@ int dli_run_cancel(struct dli_multi *multi, int64_t owner);
 /* entry.mutex of the member held: the acquire or release that was submitted for the run has ended. */
 void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_status result, int64_t now);
 
+/* The timer of a run fired: its next step. */
+void dli_run_go_on(struct dli_timer *timer, int64_t now);
+
 /* No mutex held: end the runs in this list. No thread takes their next step. */
 void dli_run_end(struct dli_run *cut_off);
 

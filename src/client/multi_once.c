@@ -63,7 +63,7 @@ static void join(struct part *part, struct dli_multi_row *row, int64_t now)
     dli_mutex_sent(&entry->m, &part->wish, now);
     dli_entry_owner(entry, part->wish.want, row->owner);
     row->place = entry->place;
-    row->lease = part->wish.lease + entry->rules->delay;
+    row->lease = part->wish.lease + entry->m.rules->delay;
     row->block = part->wish.block;
 }
 
@@ -206,8 +206,8 @@ static struct attempt *attempt_new(struct dli_multi *multi, int64_t owner, int64
             attempt_free(attempt, 0);
             return NULL;
         }
-        if (request->multi.keep_ms < part->entry->rules->keep_ms)
-            request->multi.keep_ms = part->entry->rules->keep_ms;
+        if (request->multi.keep_ms < part->entry->m.rules->keep_ms)
+            request->multi.keep_ms = part->entry->m.rules->keep_ms;
     }
     return attempt;
 }
@@ -268,7 +268,7 @@ dlock_status dli_multi_at_once(struct dli_multi *multi, int64_t owner, int64_t *
     if (status != DLOCK_OK)
         return status;
     attempt->request->reason = reason;
-    multi->client->store->ops->execute(multi->member[0].entry->loop->lane, attempt->request);
+    multi->client->store->ops->execute(dli_entry_loop(multi->member[0].entry)->lane, attempt->request);
     status = settle(attempt, token, blocked);
     attempt_free(attempt, 1);
     if (status == DLOCK_WOULD_BLOCK)
@@ -301,7 +301,7 @@ dlock_status dli_multi_submit_at_once(struct dli_multi *multi, int64_t owner, st
     request->done = answered;
     request->context = attempt;
     request->direct = dli_events_one_by_one(&multi->client->events, dli_now());
-    status = multi->client->store->ops->push(multi->member[0].entry->loop->lane, request);
+    status = multi->client->store->ops->push(dli_entry_loop(multi->member[0].entry)->lane, request);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     request->status = status;

@@ -229,7 +229,7 @@ void dli_run_taken(struct dli_run *run, dlock_status status, size_t blocked)
     conclude(run, 0);
 }
 
-static void go_on(struct dli_timer *timer, int64_t now)
+void dli_run_go_on(struct dli_timer *timer, int64_t now)
 {
     struct dli_run *run = DLI_OBJECT(timer, struct dli_run, timer);
 
@@ -264,7 +264,7 @@ static dlock_status run_new(struct dli_multi *multi, int64_t owner, int64_t tag,
     run->multi = multi;
     run->owner = owner;
     run->tag = tag;
-    run->timer.fire = go_on;
+    run->timer.sort = DLI_TIMER_RUN;
     run->shot.node.read = read_node;
     dli_list_init(&run->timer.link);
     dli_list_init(&run->shot.node.link);

@@ -177,10 +177,10 @@ void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb)
     operation->request->repeatable = 1;
     if (!entry)
         return;
-    operation->loop = entry->loop;
+    operation->loop = dli_entry_loop(entry);
     operation->request->kind = entry->kind;
     operation->request->place = entry->place;
-    operation->request->deadline = dli_now() + entry->rules->attempt;
+    operation->request->deadline = dli_now() + entry->m.rules->attempt;
 }
 
 void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease)
@@ -188,21 +188,21 @@ void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *en
     struct dli_request *request = operation->request;
 
     dli_operation_begin(operation, DLI_VERB_RENEW);
-    operation->loop = entry->loop;
+    operation->loop = dli_entry_loop(entry);
     operation->lease = lease;
     operation->row.kind = entry->kind;
     operation->row.place = entry->place;
-    operation->row.lease = lease + entry->rules->delay;
-    operation->row.delay = entry->rules->delay;
+    operation->row.lease = lease + entry->m.rules->delay;
+    operation->row.delay = entry->m.rules->delay;
     operation->row.changed = 1;
     operation->row.since = 0;
-    operation->row.permits = entry->rules->permits;
+    operation->row.permits = entry->m.rules->permits;
     operation->stamp = dli_now();
     request->kind = entry->kind;
     request->place = entry->place;
     request->renew.row = &operation->row;
     request->renew.count = 1;
-    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->rules->attempt);
+    request->deadline = operation->stamp + dli_lease_attempt(lease, entry->m.rules->attempt);
 }
 
 /* Prepare the next request. 1: send it. 0: the operation is over. */

@@ -232,7 +232,7 @@ enum { CHANGE_TRIES = 3 };
 static int prepare_change(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_CHANGE);
-    operation->request->deadline = dli_now() + operation->entry->rules->attempt / CHANGE_TRIES;
+    operation->request->deadline = dli_now() + operation->entry->m.rules->attempt / CHANGE_TRIES;
     return 1;
 }
 

@@ -37,11 +37,11 @@ static struct dli_entry *heir_in(const struct dli_group *group, const struct dli
             return NULL;
         *(link == active ? &active : &parked) = link->next;
         entry = dli_waiting_of(link)->entry;
-        if (pthread_mutex_trylock(&entry->mutex))
+        if (!dli_short_trylock(&entry->mutex))
             continue;
         if (dli_mutex_may_receive(&entry->m, &from->m, now))
             return entry;
-        pthread_mutex_unlock(&entry->mutex);
+        dli_short_unlock(&entry->mutex);
     }
     return NULL;
 }
@@ -53,11 +53,11 @@ static struct dli_entry *named_heir(const struct dli_waitlist *list, const struc
     int64_t number = turns && turns->served < turns->next.count ? turns->next.number[turns->served] : 0;
     struct dli_entry *entry = number ? dli_waitlist_numbered(list, number) : NULL;
 
-    if (!entry || pthread_mutex_trylock(&entry->mutex))
+    if (!entry || !dli_short_trylock(&entry->mutex))
         return NULL;
     if (entry->m.want.number == number && dli_mutex_may_receive(&entry->m, &from->m, now))
         return entry;
-    pthread_mutex_unlock(&entry->mutex);
+    dli_short_unlock(&entry->mutex);
     return NULL;
 }
 
@@ -70,7 +70,7 @@ static struct dli_entry *find_heir(struct dli_entry *entry, int64_t now, int64_t
 
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) &&
-        dli_spare_left(&list->spare, __atomic_load_n(entry->rules->highest, __ATOMIC_RELAXED)))
+        dli_spare_left(&list->spare, __atomic_load_n(entry->m.rules->highest, __ATOMIC_RELAXED)))
         heir = entry->kind->own_channel ? named_heir(list, entry, now) : heir_in(group, entry, now);
     if (heir) {
         *token = dli_spare_take(&list->spare);
@@ -118,13 +118,13 @@ static void yield(struct dli_entry *entry, int64_t now)
     struct dli_waitlist *list = entry->parent->waitlist;
     struct dli_group *group;
 
-    if (entry->rules->called)
+    if (entry->m.rules->called)
         return;
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) && !group->free &&
         !(dli_list_empty(&group->active) && dli_list_empty(&group->parked))) {
-        group->turn = dli_earlier(now - entry->m.handover.since, entry->rules->handover_time);
-        group->yield_until = now + entry->rules->handover_time;
+        group->turn = dli_earlier(now - entry->m.handover.since, entry->m.rules->handover_time);
+        group->yield_until = now + entry->m.rules->handover_time;
     }
     pthread_mutex_unlock(&list->mutex);
 }
@@ -136,7 +136,7 @@ void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, in
 
     if (!list || !entry->request->exchange.wish.drop)
         return;
-    if (entry->rules->called) { /* the next one joins the line, or is the first there */
+    if (entry->m.rules->called) { /* the next one joins the line, or is the first there */
         entry->recheck = 1;
         return;
     }
@@ -249,7 +249,7 @@ void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange
 {
     const struct dli_turns *turns = entry->turns;
 
-    exchange->stays = entry->rules->called && exchange->wish.drop && others_wait(entry);
+    exchange->stays = entry->m.rules->called && exchange->wish.drop && others_wait(entry);
     if (!turns || exchange->wish.drop != turns->number)
         return;
     exchange->served = turns->next;

@@ -6,8 +6,7 @@
  */
 #include <string.h>
 
-#include "acquire.h"
-#include "core.h"
+#include "multi.h"
 #include "sys/sys.h"
 
 void dli_renewal_queue(struct dli_entry *entry)
@@ -20,7 +19,7 @@ void dli_renewal_queue(struct dli_entry *entry)
         .number = m->want.number,
         .lease = m->grant.lease,
         .limit = m->grant.limit,
-        .attempt = entry->rules->attempt,
+        .attempt = entry->m.rules->attempt,
         .last = m->tokens.end - 1,
         .lasts = dli_mutex_period(m),
         .tries = m->renewing.failures,
@@ -28,7 +27,7 @@ void dli_renewal_queue(struct dli_entry *entry)
         .most = entry->apart ? 1 : DLI_RENEW_MAX,
     };
 
-    if (dli_renew_queue(entry->loop, &due)) {
+    if (dli_renew_queue(dli_entry_loop(entry), &due)) {
         dli_mutex_renewed(m, m->want.number, -1, m->grant.lease, m->grant.stamp, dli_now());
         return;
     }
@@ -73,9 +72,9 @@ static int fill_row(const struct dli_due *due, int64_t now, struct dli_renewal *
         return 0;
     row->kind = due->kind;
     row->place = due->place;
-    row->lease = due->lasts + entry->rules->delay;
-    row->delay = entry->rules->delay;
-    row->permits = entry->rules->permits;
+    row->lease = due->lasts + entry->m.rules->delay;
+    row->delay = entry->m.rules->delay;
+    row->permits = entry->m.rules->permits;
     row->last = due->last;
     row->changed = due->soon;
     row->since = 0;
@@ -131,16 +130,7 @@ static void ended(void *owner)
     dli_client_unref(owner);
 }
 
-const struct dli_watchdog_hooks dli_client_watchdog_hooks = {
-    .row = fill_row,
-    .renewed = renewed,
-    .alone = alone,
-    .drop = drop,
-    .alarm = leaving,
-    .ended = ended,
-};
-
-void dli_entry_tick(struct dli_timer *timer, int64_t now)
+static void tick(struct dli_timer *timer, int64_t now)
 {
     struct dli_entry *entry = DLI_OBJECT(timer, struct dli_entry, timer);
 
@@ -153,3 +143,24 @@ void dli_entry_tick(struct dli_timer *timer, int64_t now)
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }
+
+static void fire(struct dli_timer *timer, int64_t now)
+{
+    static void (*const by_sort[])(struct dli_timer * timer, int64_t now) = {
+        [DLI_TIMER_ENTRY] = tick,
+        [DLI_TIMER_WAIT] = dli_waiter_overtime,
+        [DLI_TIMER_RUN] = dli_run_go_on,
+    };
+
+    by_sort[timer->sort](timer, now);
+}
+
+const struct dli_watchdog_hooks dli_client_watchdog_hooks = {
+    .row = fill_row,
+    .renewed = renewed,
+    .alone = alone,
+    .drop = drop,
+    .alarm = leaving,
+    .fire = fire,
+    .ended = ended,
+};

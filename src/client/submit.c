@@ -11,22 +11,23 @@
 
 /* ---- the timer that ends a wait */
 
-static void wait_over(struct dli_timer *timer, int64_t now)
+void dli_waiter_overtime(struct dli_timer *timer, int64_t now)
 {
     struct dli_wait *wait = DLI_OBJECT(timer, struct dli_wait, timer);
     struct dli_waiter *waiter = wait->waiter;
     struct dli_entry *entry = waiter->entry;
+    struct dli_notice *notice;
 
     dli_entry_ref(entry); /* the reader of the event may drop the waiter, and its ref, while the mutex is released */
     dli_entry_lock(entry);
     entry->surplus++;
     if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING &&
-        dli_loop_set_timer(entry->loop, timer, waiter->claim.until, now)) {
+        dli_loop_set_timer(dli_entry_loop(entry), timer, waiter->claim.until, now)) {
         dli_entry_unlock(entry);
         return;
     }
-    if (waiter->notice && waiter->notice->wait == wait)
-        waiter->notice->wait = NULL;
+    if ((notice = dli_waiter_notice(waiter)) && notice->wait == wait)
+        notice->wait = NULL;
     if (now >= waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING)
         dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
     dli_entry_pump(entry, now);
@@ -38,14 +39,15 @@ static void wait_over(struct dli_timer *timer, int64_t now)
 void dli_waiter_limit(struct dli_waiter *waiter, int64_t now)
 {
     struct dli_entry *entry = waiter->entry;
-    struct dli_wait *wait = waiter->notice ? waiter->notice->wait : NULL;
+    struct dli_notice *notice = dli_waiter_notice(waiter);
+    struct dli_wait *wait = notice ? notice->wait : NULL;
 
     if (waiter->claim.state != DLI_CLAIM_WAITING || !wait)
         return;
-    *wait = (struct dli_wait){.timer.fire = wait_over, .waiter = waiter};
+    *wait = (struct dli_wait){.timer.sort = DLI_TIMER_WAIT, .waiter = waiter};
     dli_list_init(&wait->timer.link);
     __atomic_add_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
-    if (dli_loop_set_timer(entry->loop, &wait->timer, waiter->claim.until, now))
+    if (dli_loop_set_timer(dli_entry_loop(entry), &wait->timer, waiter->claim.until, now))
         return;
     wait->waiter = NULL;
     __atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_RELAXED);
@@ -54,14 +56,15 @@ void dli_waiter_limit(struct dli_waiter *waiter, int64_t now)
 /* A timer that has fired takes the mutex next, and ends itself. */
 void dli_waiter_unlimit(struct dli_waiter *waiter)
 {
-    struct dli_wait *wait = waiter->notice ? waiter->notice->wait : NULL;
+    struct dli_notice *notice = dli_waiter_notice(waiter);
+    struct dli_wait *wait = notice ? notice->wait : NULL;
 
     if (!wait)
         return;
-    waiter->notice->wait = NULL;
+    notice->wait = NULL;
     if (!wait->waiter) {
         free(wait);
-    } else if (dli_loop_stop_timer(waiter->entry->loop, &wait->timer)) {
+    } else if (dli_loop_stop_timer(dli_entry_loop(waiter->entry), &wait->timer)) {
         free(wait);
         dli_waiter_unref_locked(waiter);
     }

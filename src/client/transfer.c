@@ -112,9 +112,13 @@ static int parse(const struct dli_entry *entry, const uint8_t *grant, size_t siz
  */
 static dlock_status reserve(struct dli_entry *entry, const char *giver)
 {
-    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->adoption->giver, giver) != 0))
+    struct dli_aside *aside;
+
+    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->aside->adoption->giver, giver) != 0))
         return DLOCK_BUSY;
-    if (!entry->adoption && !(entry->adoption = malloc(sizeof *entry->adoption)))
+    if (!(aside = dli_entry_aside(entry)))
+        return DLOCK_OUT_OF_MEMORY;
+    if (!aside->adoption && !(aside->adoption = malloc(sizeof *aside->adoption)))
         return DLOCK_OUT_OF_MEMORY;
     entry->m.adopting = 1;
     return DLOCK_OK;
@@ -126,10 +130,10 @@ static dlock_status reserve(struct dli_entry *entry, const char *giver)
  */
 static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
-    memcpy(entry->adoption->giver, operation->row.owner, DLI_OWNER_MAX);
-    entry->adoption->heir = dli_mutex_mint(&entry->m);
-    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->adoption->heir;
-    dli_entry_owner(entry, entry->adoption->heir, operation->row.heir);
+    memcpy(entry->aside->adoption->giver, operation->row.owner, DLI_OWNER_MAX);
+    entry->aside->adoption->heir = dli_mutex_mint(&entry->m);
+    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->aside->adoption->heir;
+    dli_entry_owner(entry, entry->aside->adoption->heir, operation->row.heir);
 }
 
 static int prepare_adopt(struct dli_operation *operation)
@@ -156,7 +160,7 @@ static int take_over(struct dli_operation *operation, int64_t now)
     struct dli_entry *entry = operation->entry;
 
     operation->waiter->claim.lease = operation->lease;
-    return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->adoption->heir, operation->value,
+    return dli_mutex_adopt(&entry->m, &operation->waiter->claim, entry->aside->adoption->heir, operation->value,
                            operation->stamp, now);
 }
 
@@ -190,7 +194,7 @@ static int answered_adopt(struct dli_operation *operation)
     dli_entry_lock(entry);
     entry->m.adopting = 0;
     if (in_doubt(operation))
-        dli_mutex_disown(&entry->m, entry->adoption->heir, operation->lease, now);
+        dli_mutex_disown(&entry->m, entry->aside->adoption->heir, operation->lease, now);
     kept = operation->status == DLOCK_OK && operation->row.kept && take_over(operation, now);
     if (!kept) {
         if (operation->status == DLOCK_OK)

@@ -47,7 +47,7 @@ static int drop_ref(struct dli_waiter *waiter)
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
     free((struct dli_limits *)waiter->claim.limits);
-    dli_notice_free(waiter->notice);
+    dli_notice_free(dli_waiter_notice(waiter));
     free(waiter);
     return 1;
 }
@@ -134,7 +134,7 @@ static void read_last(struct dli_node *node, struct dlock_event *event)
         identify(event->field, waiter, DLOCK_EVENT_LOST, DLOCK_LOST);
     else
         identify(event->field, waiter, DLOCK_EVENT_RELEASED + (claim->result != DLOCK_OK), claim->result);
-    event->field[DLOCK_FIELD_HELD_FOR_MS] = waiter->last_after;
+    event->field[DLOCK_FIELD_HELD_FOR_MS] = claim->after_hold;
     event->field[DLOCK_FIELD_WAITERS] = waiter->last_waiters;
     describe(event->text, waiter, claim->cause ? cause[claim->cause] : dli_status_find(claim->result)->text);
     dli_waiter_unref(waiter);
@@ -162,7 +162,7 @@ struct dli_waiter *dli_waiter_new(struct dli_entry *entry)
     dli_entry_ref(entry);
     dli_list_init(&waiter->claim.link);
     dli_list_init(&waiter->claim.report);
-    waiter->last.read = read_last;
+    waiter->notice = NULL;
     return waiter;
 }
 
@@ -205,9 +205,11 @@ static int post(struct dli_waiter *waiter, struct dli_node *node, int may_drop)
 /* The node of the last event, filled in. */
 static struct dli_node *last(struct dli_waiter *waiter, int64_t now)
 {
-    const struct dli_claim *claim = &waiter->claim;
+    struct dli_claim *claim = &waiter->claim;
 
-    waiter->last_after = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    claim->after_hold = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
+    waiter->last.read = read_last;
+    waiter->last_used = 1;
     waiter->last_waiters = (int32_t)waiter->entry->m.waiters;
     return &waiter->last;
 }
@@ -267,7 +269,7 @@ static void count_end(struct dli_client *client, const struct dli_waiter *waiter
 /* Keep the reason for the event: when it is read, the entry may have had another exchange. */
 static void copy_reason(struct dli_notice *notice, const struct dli_waiter *waiter)
 {
-    const dlock_error *reason = waiter->entry->reason;
+    const dlock_error *reason = dli_entry_reason(waiter->entry);
 
     if (!reason || reason->code != waiter->claim.result)
         return;
@@ -280,7 +282,7 @@ static struct dli_notice *notice_of(struct dli_waiter *waiter, int64_t now)
 {
     int64_t type = releasing(&waiter->claim) ? DLOCK_EVENT_RELEASED : DLOCK_EVENT_ACQUIRED;
     int failed = waiter->claim.result != DLOCK_OK;
-    struct dli_notice *notice = waiter->notice;
+    struct dli_notice *notice = dli_waiter_notice(waiter);
 
     if (!notice && failed)
         notice = dli_notice_new(DLI_NEVER);
@@ -339,7 +341,7 @@ static void end_step(struct dli_waiter *waiter, int64_t now)
     struct dli_run *run = waiter->run;
 
     dli_waiter_unlimit(waiter);
-    dli_notice_free(waiter->notice);
+    dli_notice_free(dli_waiter_notice(waiter));
     waiter->notice = NULL;
     waiter->notify = DLI_NOTIFY_NOBODY;
     waiter->tag = 0;

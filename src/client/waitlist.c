@@ -56,7 +56,7 @@ struct dli_group *dli_group_of(const struct dli_waitlist *list, const struct dli
 {
     struct dli_group *group = list->groups;
 
-    while (group && (group->kind != entry->kind->id || group->permits != entry->rules->permits ||
+    while (group && (group->kind != entry->kind->id || group->permits != entry->m.rules->permits ||
                      group->free != free_for_all(entry)))
         group = group->next;
     return group;
@@ -70,7 +70,7 @@ static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_e
     if (group || !(group = calloc(1, sizeof *group)))
         return group;
     group->kind = entry->kind->id;
-    group->permits = entry->rules->permits;
+    group->permits = entry->m.rules->permits;
     group->free = free_for_all(entry);
     group->nothing = -1;
     dli_list_init(&group->active);
@@ -199,7 +199,7 @@ static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t co
     pthread_mutex_lock(&list->mutex);
     dli_list_remove(&member->link);
     dli_waitlist_number(list, member, 0);
-    if (!member->parked && entry->rules->called && !dli_mutex_owned(&entry->m))
+    if (!member->parked && entry->m.rules->called && !dli_mutex_owned(&entry->m))
         member->group->nothing = -1; /* the next one takes its place in line, and hears what it has heard */
     if (!member->parked)
         pass_on(entry, member->group, count);

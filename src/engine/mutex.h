@@ -60,10 +60,12 @@ struct dli_limits {
 
 /* Every held lock has one. Before you add a member: does a held lock that nobody waits for need it? */
 struct dli_claim {
-    struct dli_link link;   /* in waiting, lost or done of the machine */
-    struct dli_link report; /* in reports of the machine; WAITING and not patient: in tries */
+    struct dli_link link; /* in waiting, lost or done of the machine */
     int64_t owner;
-    int64_t until;                   /* WAITING: give up then. LEAVING: stop waiting for the server then */
+    union {
+        int64_t until;      /* WAITING: give up then. LEAVING: stop waiting for the server then */
+        int64_t after_hold; /* LOST, DONE: the caller's */
+    };
     int64_t lease;                   /* what it requests */
     const struct dli_limits *limits; /* NULL: none */
     union {
@@ -80,6 +82,9 @@ struct dli_claim {
     int8_t bound;   /* while it waits, its owner makes no other request */
     int8_t reports; /* bits of DLI_REPORT_*, to be reported */
     int8_t handed;  /* it came from within the process, not from the server */
+
+    /* Last. In reports of the machine; WAITING and not patient: in tries. LOST and reported, or DONE: the caller's */
+    struct dli_link report;
 };
 
 static inline int64_t dli_claim_linger(const struct dli_claim *claim)

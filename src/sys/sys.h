@@ -35,6 +35,18 @@ void dli_futex_sleep(uint32_t *word, uint32_t expected);
 /* Wake up to count sleepers. */
 void dli_futex_wake(uint32_t *word, int count);
 
+/* ---- short_mutex.c: a mutex of four bytes. It does not know its owner, and a fork does not wait for it. */
+
+struct dli_short_mutex {
+    uint32_t word;
+};
+
+void dli_short_init(struct dli_short_mutex *mutex);
+void dli_short_fini(struct dli_short_mutex *mutex); /* nobody has it */
+void dli_short_lock(struct dli_short_mutex *mutex);
+int dli_short_trylock(struct dli_short_mutex *mutex); /* 1: taken */
+void dli_short_unlock(struct dli_short_mutex *mutex);
+
 /* ---- wake.c: a descriptor that is readable while set. */
 
 /* A new close-on-exec, non-blocking eventfd, or -1 (errno). */

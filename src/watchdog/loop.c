@@ -107,7 +107,7 @@ static void fire_timers(struct dli_loop *loop, int64_t now)
         pthread_mutex_unlock(&loop->mutex);
         if (!timer)
             return;
-        timer->fire(timer, now);
+        loop->watchdog->hooks->fire(timer, now);
     }
 }
 
@@ -155,7 +155,7 @@ static void drop_timers(struct dli_loop *loop)
         timer = dli_timers_due(&loop->timers, INT64_MAX);
         pthread_mutex_unlock(&loop->mutex);
         if (timer)
-            timer->fire(timer, dli_now());
+            loop->watchdog->hooks->fire(timer, dli_now());
     } while (timer);
 }
 

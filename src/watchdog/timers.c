@@ -39,7 +39,7 @@ void dli_timers_add(struct dli_timers *timers, struct dli_timer *timer, int64_t 
     timer->at = now + length < at ? now + length : at;
     if (length == 0)
         timer->at = at;
-    timer->linked = 1 + class;
+    timer->linked = (int16_t)(1 + class);
     dli_list_append(&timers->classes[class], &timer->link);
     timers->used[class / 64] |= UINT64_C(1) << (class % 64);
 }

@@ -17,8 +17,8 @@ enum { DLI_TIMER_CLASSES = 640 };
 struct dli_timer {
     struct dli_link link;
     int64_t at; /* when it fires; set while linked */
-    int linked;
-    void (*fire)(struct dli_timer *timer, int64_t now); /* set by the owner */
+    int16_t linked;
+    int16_t sort; /* the owner's, set by it: what to do when it fires */
 };
 
 struct dli_timers {

@@ -54,6 +54,9 @@ struct dli_watchdog_hooks {
     /* Loop 0, before it sleeps: do the owner's work that is due. Returns when the next is due; INT64_MAX: none. */
     int64_t (*alarm)(void *owner, int64_t now);
 
+    /* The loop's thread: a timer fired. */
+    void (*fire)(struct dli_timer *timer, int64_t now);
+
     /* A thread ends. It does not touch its loop any more. */
     void (*ended)(void *owner);
 };
