@@ -264,7 +264,7 @@ static void not_created(struct dli_job *job, int32_t error)
 static void created(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_stat stat;
+    struct dli_zk_stat stat = {0};
     struct dli_zk_text path;
     int32_t error;
 
