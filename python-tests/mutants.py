@@ -536,6 +536,10 @@ WALKS = Mutant(718, "many waiters are walked", edits=(
     ("engine/owners.c", "        if (owners->count > FEW)\n", "        if (owners->count < 0)\n"),
 ))  # fmt: skip
 
+OUT_OF_TURN = (
+    ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
+)
+
 # Found by test_pass.py, of turns in memory between the holds of a name.
 PASSED = (
     Mutant(641, "a writer's lock goes on although it reads under it", edits=(
@@ -547,16 +551,12 @@ PASSED = (
     Mutant(643, "an older block of tokens serves turns", edits=(
         ("engine/handover.c", "tokens->next < tokens->end && tokens->end > spare->end", "tokens->next < tokens->end && !spare->end"),
     )),
-    Mutant(644, "a process whose turn has ended takes the next one", edits=(
-        ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
-    )),
+    Mutant(644, "a process whose turn has ended takes the next one", edits=OUT_OF_TURN),
 )  # fmt: skip
 
 # Found by test_processes.py, of the line of processes whose waiters are called.
 CALLED = (
-    Mutant(651, "whoever asks first gets the lock", edits=(
-        ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
-    )),
+    Mutant(651, "whoever asks first gets the lock", edits=OUT_OF_TURN),
     Mutant(652, "with the first waiter its process leaves the line", edits=(
         ("client/pass.c", "    exchange->stays = ", "    exchange->stays = 0 && "),
     )),

@@ -34,14 +34,16 @@ ALWAYS = ["client|setname", "eval", "evalsha", "ping"]
 WAITING = ["subscribe", "unsubscribe"]
 TRANSACTION = ["client|setname", "ping", "watch", "unwatch", "multi", "exec", "get", "set", "del", "incrby"]
 OWN_CHANNEL = "dlock_client:*"
-GATE = "dlock_gate%@"
+HEADER = (ROOT / "src/redis/codec/kinds.h").read_text()
+SHARED = dict(re.findall(r'#define DLI_(\w+)_PATTERN +"([^"]*)"', HEADER))  # patterns of keys that other files need too
+GATE = SHARED["GATE"]
 SUBCOMMANDS = {"PUBSUB": "pubsub|numsub"}
 
 
 def kinds() -> dict[str, dict[str, list[str]]]:
     """Kind -> keys, channel and scripts, as the table has them."""
     text = (ROOT / "src/redis/codec/kinds.c").read_text()
-    words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text), GATE=GATE)
+    words = dict(re.findall(r'#define (\w+)\s+"([^"]*)"', text), **SHARED)
     found = {}
     for kind, row in re.findall(r"\.id = DLOCK_KIND_(\w+),(.*?)\n    \},", text, re.S):
         keys = re.findall(r'"[^"]*"|\w+', re.findall(r"\.key = \{(.*?)\}", row, re.S)[0])

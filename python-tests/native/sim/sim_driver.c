@@ -412,7 +412,7 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
             ;
         dli_mutex_probe(&peer->side[lock].m, now + ms * SIM_MS);
     } else if (sscanf(push->text, "free %63s", name) == 1) {
-        for (lock = s->plan.locks - 1; lock > 0; lock--) { /* side 0: below */
+        for (lock = s->plan.locks - 1; lock > 0; lock--) { /* side 0 is served with the rest */
             dli_mutex_probe(&peer->side[lock].m, now);
             sim_service(s, peer, lock);
         }

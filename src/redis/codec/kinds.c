@@ -8,7 +8,7 @@
 #define FENCE "redisson_lock_token:@"
 #define GATE  DLI_GATE_PATTERN
 #define ONCE  "dlock_once%@"
-#define TURNS "dlock_turns%@"
+#define TURNS DLI_TURNS_PATTERN
 
 static const struct dli_wire wires[] = {
     {

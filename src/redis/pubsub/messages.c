@@ -108,31 +108,28 @@ static void granted(const struct dli_store *store, int32_t family, const char *a
         store->hooks->granted(store->owner, &target, &grant);
 }
 
-/* The kinds with a line on the server. A message about a line does not say which of them it is. */
+/* Kinds with a line on the server: those whose waiters are granted the lock, and those whose processes are called. */
 static const int32_t lined[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
+static const int32_t called[] = {DLOCK_KIND_WRITE, DLOCK_KIND_SEMAPHORE, DLOCK_KIND_PERMIT_SEMAPHORE};
 
-/* The lock may be free: a turn of foreign clients ends soon, or the first in line were dead. */
-static void opened(const struct dli_store *store, const char *at, const char *end)
+/* The lock of this name may be free. A message does not say which of the kinds it is. id: of a waiter, or 0. */
+static void hint_each(const struct dli_store *store, const int32_t *kinds, size_t count, const char *at,
+                      const char *end, int64_t id)
 {
-    int64_t id = number(&at, end), ms = number(&at, end);
-
-    for (size_t i = 0; id > 0 && ms >= 0 && ms <= 1000 && i < 2; i++) {
-        struct dli_message_target target = {lined[i], at, (size_t)(end - at), id};
+    for (size_t i = 0; i < count; i++) {
+        struct dli_message_target target = {kinds[i], at, (size_t)(end - at), id};
 
         store->hooks->hint(store->owner, &target);
     }
 }
 
-/* The lock may be free, and it is the turn of this process. */
-static void called(const struct dli_store *store, const char *at, const char *end)
+/* A turn of foreign clients ends soon, or the first in line were dead. */
+static void opened(const struct dli_store *store, const char *at, const char *end)
 {
-    static const int32_t families[] = {DLOCK_KIND_WRITE, DLOCK_KIND_SEMAPHORE, DLOCK_KIND_PERMIT_SEMAPHORE};
+    int64_t id = number(&at, end), ms = number(&at, end);
 
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        struct dli_message_target target = {families[i], at, (size_t)(end - at), 0};
-
-        store->hooks->hint(store->owner, &target);
-    }
+    if (id > 0 && ms >= 0 && ms <= 1000)
+        hint_each(store, lined, sizeof lined / sizeof lined[0], at, end, id);
 }
 
 /* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
@@ -161,7 +158,7 @@ void dli_message_dispatch(const struct dli_store *store, int own, const char *ch
     else if (size > 5 && memcmp(text, "fair ", 5) == 0)
         granted(store, DLOCK_KIND_FAIR, text + 5, end);
     else if (size > 5 && memcmp(text, "free ", 5) == 0)
-        called(store, text + 5, end);
+        hint_each(store, called, sizeof called / sizeof called[0], text + 5, end, 0);
     else if (size > 5 && memcmp(text, "gate ", 5) == 0)
         gate(store, text + 5, end);
     else if (size > 5 && memcmp(text, "open ", 5) == 0)

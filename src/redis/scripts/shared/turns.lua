@@ -4,7 +4,11 @@
 -- the key of the line, a zset. It makes the functions of the line only when it needs them: most calls do not.
 --   uuid of a process        -> when it came, in microseconds
 --   PROMISE and such a uuid  -> minus the time in ms until which the next turn is promised to it. So it comes first.
+local made
 local function line()
+  if made then
+    return made
+  end
   local GRACE, DEAF, PROMISE = 25, 8, '*'
 
   local function millis()
@@ -125,7 +129,8 @@ local function line()
     end
   end
 
-  return { may_have = may_have, leave = leave_line, stand = stand, call_next = call_next, tell_first = tell_first }
+  made = { may_have = may_have, leave = leave_line, stand = stand, call_next = call_next, tell_first = tell_first }
+  return made
 end
 
 -- Do this with the line. Nothing when nobody stands there.
