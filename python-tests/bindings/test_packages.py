@@ -296,6 +296,7 @@ def test_debian_packages(tmp_path: pathlib.Path) -> None:
     pages = {path.name for path in root.rglob("usr/share/man/*/*")}
     assert {"dlock.1.gz", "dlock.7.gz", "dlock_options.7.gz", "dlock_lock.3.gz", "dlock_lock_acquire.3.gz"} <= pages
     assert files == ["usr/bin/dlock", "usr/share/bash-completion/completions/dlock", "usr/share/fish/vendor_completions.d/dlock.fish", "usr/share/lintian/overrides/dlock",
+                     "usr/share/lintian/overrides/lua-dlock", "usr/share/lintian/overrides/python3-dlock",
                      "usr/share/zsh/vendor-completions/_dlock"]
     (tmp_path / "program.c").write_text(PROGRAM)
     pc = next(root.rglob("dlock.pc"))
