@@ -152,9 +152,9 @@ MUTANTS = (
 
 # Of busy polling: the rules of test_busy.py find these.
 BUSY = (
-    Mutant(501, "polling in vain is no reason to pause", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
-    Mutant(502, "one answer in time is enough", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
-    Mutant(503, "the pause has no end", (("net/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
+    Mutant(525, "polling in vain is no reason to pause", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 0"),)),
+    Mutant(526, "one answer in time is enough", (("net/busy.c", "busy->came * 2 < ROUND", "busy->came < 1"),)),
+    Mutant(527, "the pause has no end", (("net/busy.c", "pause < PAUSE_MOST ? pause : PAUSE_MOST", "pause"),)),
     Mutant(504, "the pause does not grow", (("net/busy.c", "busy->pause * 4;", "busy->pause;"),)),
     Mutant(505, "one answer too late is a reason to pause", (("net/busy.c", "if (busy->calls < ROUND)", "if (came && busy->calls < ROUND)"),)),
     Mutant(506, "a pause is remembered for ever", (("net/busy.c", "busy->pause /= 2;", ";"),)),
@@ -415,11 +415,11 @@ REPLICAS = (
 # The same defects on a cluster, and two of the way there. test_replicas_cluster.py must find them.
 CLUSTER_REPLICAS = (
     *REPLICAS,
-    Mutant(511, "callers use their usual connection", world="replicas", edits=(
+    Mutant(519, "callers use their usual connection", world="replicas", edits=(
         ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &route->job.request)) {",
          "    if (!route->lane && dli_replicas_want(&at->replicas, &route->job.request)) {"),
     )),
-    Mutant(512, "all of zero replicas are enough", world="replicas", edits=(
+    Mutant(520, "all of zero replicas are enough", world="replicas", edits=(
         ("redis/cluster/node.c", "&node->budget, lane->wake_fd, cluster->confirm,", "&node->budget, lane->wake_fd, 0 * cluster->confirm,"),
     )),
 )  # fmt: skip
@@ -683,7 +683,7 @@ ZOOKEEPER = (
         ("zookeeper/renew.c", "return entry && entry->held && !entry->gone;", "return entry && entry->held;"),
     )), "test_zookeeper_faults.py", "z04"),
     (Mutant(826, "a try leaves its node behind", edits=(
-        ("zookeeper/exchange.c", "} else if (!stands(job)) {\n        go_away(job, DLI_TRY_HELD);", "} else if (!stands(job)) {\n        not_granted(job, DLI_TRY_HELD);"),
+        ("zookeeper/exchange.c", "} else if (!dli_zk_stands(job)) {\n        dli_zk_go_away(job, DLI_TRY_HELD);", "} else if (!dli_zk_stands(job)) {\n        dli_zk_not_granted(job, DLI_TRY_HELD);"),
     )), "test_zookeeper_peer.py", "keeps_us_out"),
     (Mutant(827, "readers wait for nobody", edits=(
         ("zookeeper/exchange.c", "return own != 'r' || before == 'w';", "return own != 'r' && before;"),

@@ -12,13 +12,15 @@ import os
 import select
 import subprocess
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 from ..build import ROOT
 from ..golang import GO
 
 FOLDER = ROOT / "python-tests/etcd/peer"
 PROGRAM = ROOT / "build/etcd-peer/peer"
+
+Side = TypeVar("Side", bound="Peer")
 
 
 def build() -> str:
@@ -87,7 +89,7 @@ class Peer:
                 with contextlib.suppress(BrokenPipeError):  # what it did not read
                     pipe.close()
 
-    def __enter__(self) -> Peer:
+    def __enter__(self: Side) -> Side:
         return self
 
     def __exit__(self, *_: object) -> None:
