@@ -26,7 +26,8 @@ from harness.server import Server
 
 Make = Callable[..., Any]
 ALL = ["mutex", *KINDS]
-MUCH = {"handover_turns": 1024}
+TURNS = {"handover_turns": 1024}
+MUCH = {**TURNS, "connects_per_second": 1000}  # several restarts within a second
 LOSSES = ["flush", "restart", "expiry"]
 
 
@@ -55,7 +56,7 @@ def back(client: Client) -> None:
 
 
 def lock_of(client: Client, kind: str, name: str = "lock") -> Lock:
-    return client.lock(name, kind=kind, **(MUCH if kind == "mutex" else {"permits": 2} if "semaphore" in kind else {}))
+    return client.lock(name, kind=kind, **(TURNS if kind == "mutex" else {"permits": 2} if "semaphore" in kind else {}))
 
 
 def grant(lock: Lock, kind: str, owner: int = 1) -> int:
@@ -295,11 +296,13 @@ def with_no_error(ask: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("forget", [1, 2, 5])
 def test_a_quorum(new_agent: Make, forget: int) -> None:
-    """So many of five forget at once, up to all: tokens are read, the largest is written back, and clocks stand in for lost ones."""
+    """So many of five forget at once. Four must agree, so after a loss of two one of them knows the largest token. After a loss of all the
+    clocks stand in.
+    """
     with Quorum(of=Skewed) as quorum:
         for ms, node in zip((0, 20, -20, 40, -40), quorum.nodes):
             node.jump(ms)
-        clients, highest = [new_agent().open(quorum, **MUCH) for _ in range(2)], 0
+        clients, highest = [new_agent().open(quorum, quorum=4, **MUCH) for _ in range(2)], 0
         for round in range(4):
             for client in clients:
                 lock = client.lock("lock")
@@ -401,7 +404,7 @@ def test_a_multi_lock_says_so(agent: Agent, skewed: Skewed) -> None:
 def test_a_lower_grant_is_not_adopted(new_agent: Make, skewed: Skewed) -> None:
     """The grant of a client that knew no higher token is refused; the client's own export can always come back."""
     client, other = new_agent().open(skewed), new_agent().open(skewed)
-    lock, theirs = client.lock("lock", **MUCH), other.lock("lock")
+    lock, theirs = client.lock("lock", **TURNS), other.lock("lock")
     token = lock.acquire(1, 0).ok.token
     own = bytes.fromhex(lock.export(1, 600).ok.grant.replace("%", ""))
     assert lock.adopt(1, own).ok.token == token
