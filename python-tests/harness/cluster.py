@@ -315,8 +315,10 @@ class Cluster:
         return moved
 
     def migrate(self, slot: int, target: Node) -> None:
-        if self.owner(slot) is not target:
-            with self.moving(slot, target):
+        """Each node is asked about itself: late gossip can make another one name an earlier owner."""
+        source = next((node for node in self.running() if self.owners(node).get(slot) is node), None)
+        if source is not target:
+            with self.moving(slot, target, source=source):
                 pass
 
     def stop(self) -> None:

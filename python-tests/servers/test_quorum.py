@@ -306,7 +306,7 @@ def test_a_server_that_comes_back_is_asked_again(agent: Agent, new_quorum: Make)
     quorum.nodes[2].start()
     while b"cmdstat_hset" not in quorum.nodes[2].command("INFO", "commandstats"):
         have_it()
-    assert len(set(quorum.each("GET", "dlock_quorum"))) == 1
+    until(lambda: None not in (names := set(quorum.each("GET", "dlock_quorum"))) and len(names) == 1)
 
 
 def test_passwords(agent: Agent, new_quorum: Make) -> None:

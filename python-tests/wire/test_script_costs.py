@@ -59,6 +59,9 @@ def test_the_work_does_not_grow(worlds: dict[str, World], kind: str, crowd: str,
             continue
         for count in (SOME,) if why else (MANY,) if quarantine else (SOME, MANY):
             many = most(world, crowd, step, count, quarantine)
+            for _ in range(9 if why else 0):  # where members are picked by chance, few may be picked
+                if many and many.work <= few.work + allowed(crowd, step):
+                    many = most(world, crowd, step, count, quarantine)
             assert many
             told = f"{kind}, {step.script}, {step.title}: {few.work} with {FEW}, {many.work} with {count} {crowd}: {many.by_command}"
             if why:
