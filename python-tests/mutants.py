@@ -664,6 +664,28 @@ WORLDS = (
     )),
 )  # fmt: skip
 
+# Found by test_metrics_mutants.py: a test for each, which knows what happened.
+METRICS = (
+    (Mutant(861, "a refusal counts as a grant", edits=(
+        ("client/waiter.c", "claim->result == DLOCK_OK ? DLI_WAIT_GRANTED", "claim->result >= DLOCK_OK ? DLI_WAIT_GRANTED"),
+    )), "api/test_metrics.py", "waits_and_holds"),
+    (Mutant(862, "a lost hold is measured again when it is released", edits=(
+        ("client/pass.c", "if (*settled && status != DLOCK_LOST)", "if (*settled)"),
+    )), "api/test_metrics.py", "lost_lock"),
+    (Mutant(863, "a bucket does not contain those below it", edits=(
+        ("metrics/text.c", "        count += seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s", "        count = seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s"),
+    )), "api/test_metrics.py", "sums_and_buckets"),
+    (Mutant(864, "a time is in a bucket above its own", edits=(
+        ("metrics/text.c", "    0,  0,  0,  0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,", "    0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  8,  8,  8,  8,"),
+    )), "api/test_metrics.py", "sums_and_buckets"),
+    (Mutant(865, "a release of a lost lock counts as a release", edits=(
+        ("client/acquire.c", "RELEASED, status == DLOCK_OK);\n    dli_waiter_unref(DLI_OBJECT(", "RELEASED, status != DLOCK_NOT_HELD);\n    dli_waiter_unref(DLI_OBJECT("),
+    )), "bindings/test_scenarios.py", "test_scenario and metrics and lost-python"),
+    (Mutant(866, "a turn in memory ends the grant", edits=(
+        ("client/pass.c", "DLI_CLAIM_LEAVING ? entry->m.handover.turns : -1", "DLI_CLAIM_LEAVING || entry->m.handover.turns ? entry->m.handover.turns : -1"),
+    )), "bindings/test_scenarios.py", "test_scenario and metrics and own-python"),
+)  # fmt: skip
+
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(821, "another node is made without a look for the first one", edits=(

@@ -120,6 +120,16 @@ function verbs.stats(name)
   return stats and ("OK held=%d waiting=%d"):format(stats.held, stats.waiting) or err.name
 end
 
+function verbs.metric(name, sample)
+  local text, err = handle(name):metrics()
+  if not text then return err.name end
+  for line in text:gmatch "[^\n]+" do
+    local named, value = line:match "^(.*) (.-)$"
+    if named == sample then return "OK value=" .. value end
+  end
+  return "NOT_FOUND"
+end
+
 function verbs.fault(name, what, lock, ms)
   return said(handle(name):fault(what, lock, ms == "-1" and math.huge or tonumber(ms) / 1000))
 end

@@ -76,6 +76,10 @@ const verbs = {
     const { held, waiting } = of(name).stats();
     return said("OK", { held, waiting });
   },
+  metric(name, sample) {
+    const line = of(name).metrics().split("\n").find((one) => one.startsWith(`${sample} `));
+    return line ? said("OK", { value: line.slice(sample.length + 1) }) : "NOT_FOUND";
+  },
   async lost(name) {
     for (const end = Date.now() + PATIENCE; !of(name).losses.length && Date.now() < end; ) await timers.setTimeout(1);
     const event = of(name).losses.shift();

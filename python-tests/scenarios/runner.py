@@ -150,6 +150,11 @@ def do_stats(client: bytes) -> Said:
     return said(held=stats["held"], waiting=stats["waiting"])
 
 
+def do_metric(client: bytes, sample: bytes) -> Said:
+    rows = dict(line.rsplit(" ", 1) for line in things[text(client)].handle.metrics().splitlines())
+    return said(value=rows[text(sample)]) if text(sample) in rows else said("NOT_FOUND")
+
+
 def do_provision(client: bytes) -> Said:
     things[text(client)].handle.provision()
     return said()

@@ -64,6 +64,11 @@ async def do_stats(client: str) -> str:
     return said(held=stats["held"], waiting=stats["waiting"])
 
 
+async def do_metric(client: str, sample: str) -> str:
+    rows = dict(line.rsplit(" ", 1) for line in things[client].metrics().splitlines())
+    return said(value=rows[sample]) if sample in rows else said("NOT_FOUND")
+
+
 async def do_provision(client: str) -> str:
     await things[client].provision()
     return said()

@@ -243,19 +243,19 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     return status;
 }
 
-/* entry.mutex held: count a claim that ended in memory, and drop its ref. */
-static void finish_in_memory(struct dli_entry *entry, struct dli_claim *ended)
+/* entry.mutex held: count a claim whose release ended in memory with status, and drop its ref. */
+static void finish_in_memory(struct dli_entry *entry, struct dli_claim *ended, dlock_status status)
 {
     if (!ended || ended->state != DLI_CLAIM_DONE)
         return;
-    dli_client_count(entry->client, DLOCK_STAT_RELEASED, ended->result == DLOCK_OK);
+    dli_client_count(entry->client, DLOCK_STAT_RELEASED, status == DLOCK_OK);
     dli_waiter_unref(DLI_OBJECT(ended, struct dli_waiter, claim));
 }
 
-void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now)
+void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, dlock_status status, int64_t now)
 {
     dli_waiter_deliver(entry, now); /* the claim may still have something to report */
-    finish_in_memory(entry, ended);
+    finish_in_memory(entry, ended, status);
     dli_entry_pump(entry, now);
 }
 
@@ -270,7 +270,7 @@ dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms,
     dli_entry_lock(entry);
     status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        dli_acquire_released(entry, claim, now);
+        dli_acquire_released(entry, claim, status, now);
         dli_entry_unlock(entry);
         return status;
     }
@@ -337,7 +337,7 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     status = dli_hold_release(entry, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
-        dli_acquire_released(entry, ended, now);
+        dli_acquire_released(entry, ended, status, now);
     dli_entry_unlock(entry);
     return status;
 }

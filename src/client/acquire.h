@@ -50,7 +50,7 @@ int dli_acquire_over(const struct dli_waiter *waiter, int releasing);
 dlock_status dli_acquire_result(const struct dli_waiter *waiter);
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason);
 dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status status, dlock_error *reason);
-void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, int64_t now);
+void dli_acquire_released(struct dli_entry *entry, struct dli_claim *ended, dlock_status status, int64_t now);
 
 /* entry.mutex held: the caller takes its grant. DLOCK_LOST when the grant was over before the caller woke up. */
 dlock_status dli_acquire_receive(struct dli_waiter *waiter, int64_t *token);

@@ -314,7 +314,7 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
     dli_entry_lock(entry);
     status = dli_hold_release(entry, owner, now, now + terms->release_timeout, 1, &claim);
     if (status != DLOCK_WOULD_BLOCK) {
-        dli_acquire_released(entry, claim, now);
+        dli_acquire_released(entry, claim, status, now);
         dli_entry_unlock(entry);
         return begun(entry, NULL, status);
     }

@@ -42,6 +42,21 @@ static dlock_status do_stats(struct word *w)
     return SAID;
 }
 
+static dlock_status do_metric(struct word *w)
+{
+    static char text[32768];
+    dlock_status status = dlock_client_metrics(client_of(w[0]), text, sizeof text, NULL, box);
+
+    if (status != DLOCK_OK)
+        return status;
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (strncmp(line, w[1].text, w[1].size) == 0 && line[w[1].size] == ' ') {
+            printf("OK value=%s", line + w[1].size + 1);
+            return SAID;
+        }
+    return DLOCK_NOT_FOUND;
+}
+
 static dlock_status do_lost(struct word *w)
 {
     static const char *const causes[] = {"NONE", "EXPIRED", "TAKEN", "MAX_HOLD", "CLOSED"};
@@ -99,6 +114,6 @@ static dlock_status do_check(struct word *w)
     return status == DLOCK_OK ? SAID : status;
 }
 
-const struct verb client_verbs[] = {{"client", do_client},       {"close", do_close}, {"ping", do_ping},
-                                    {"stats", do_stats},         {"lost", do_lost},   {"check", do_check},
-                                    {"provision", do_provision}, {"fault", do_fault}, {NULL, NULL}};
+const struct verb client_verbs[] = {
+    {"client", do_client}, {"close", do_close},         {"ping", do_ping},   {"stats", do_stats},   {"lost", do_lost},
+    {"check", do_check},   {"provision", do_provision}, {"fault", do_fault}, {"metric", do_metric}, {NULL, NULL}};

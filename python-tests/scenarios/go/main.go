@@ -192,7 +192,7 @@ var verbs map[string]verb
 
 func init() {
 	verbs = map[string]verb{
-		"client": doClient, "close": doClose, "ping": doPing, "stats": doStats, "lost": doLost, "reset": doReset,
+		"client": doClient, "close": doClose, "ping": doPing, "stats": doStats, "metric": doMetric, "lost": doLost, "reset": doReset,
 		"lock": doLock, "multi": doMulti, "acquire": doAcquire, "release": doRelease, "begin": doBegin, "end": doEnd,
 		"cancel": doCancel, "inspect": doInspect, "export": doExport, "adopt": doAdopt, "work": doWork,
 		"check":      doCheck,
@@ -241,6 +241,19 @@ func doStats(w []string) string {
 		return status(err)
 	}
 	return fmt.Sprintf("OK held=%d waiting=%d", stats.Held, stats.Waiting)
+}
+
+func doMetric(w []string) string {
+	text, err := clients[w[0]].Metrics()
+	if err != nil {
+		return status(err)
+	}
+	for _, line := range strings.Split(text, "\n") {
+		if value, found := strings.CutPrefix(line, w[1]+" "); found {
+			return "OK value=" + value
+		}
+	}
+	return "NOT_FOUND"
 }
 
 func doCheck(w []string) string {

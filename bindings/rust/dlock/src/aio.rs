@@ -245,6 +245,14 @@ impl Client {
         self.0.shared.client.stats()
     }
 
+    /// As [`crate::Client::metrics`].
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn metrics(&self) -> Result<String> {
+        self.0.shared.client.metrics()
+    }
+
     /// What happens from here on: `AtRisk`, `Lost` and `Log`.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Event> {

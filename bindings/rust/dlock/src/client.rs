@@ -143,6 +143,24 @@ impl Client {
         Ok(values.into())
     }
 
+    /// The counters and histograms of the client as `OpenMetrics` text. Never blocks.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn metrics(&self) -> Result<String> {
+        let mut buffer = vec![0; 32768];
+        loop {
+            match self.0.metrics(&mut buffer) {
+                Ok(size) => {
+                    buffer.truncate(size);
+                    return Ok(String::from_utf8_lossy(&buffer).into_owned());
+                }
+                Err(error) if error.kind() == ErrorKind::BufferTooSmall => buffer.resize(2 * buffer.len(), 0),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The oldest event; `None` when none came in time.
     ///
     /// # Errors

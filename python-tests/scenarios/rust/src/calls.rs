@@ -1,7 +1,7 @@
 //! The form that blocks. A wait that a scenario begins has a thread of its own.
 use crate::{
-    cause, found, inspected, kind, latin, number, ok, options, said, state, time, unless, value_of, valued, Answer,
-    ABSENT,
+    cause, found, inspected, kind, latin, metric, number, ok, options, said, state, time, unless, value_of, valued,
+    Answer, ABSENT,
 };
 use dlock::{Client, EventKind, Kind, Lock, Owner, Transaction};
 use std::collections::HashMap;
@@ -53,6 +53,7 @@ impl World {
             [verb @ ("close" | "ping" | "provision" | "check" | "stats" | "lost"), name] => {
                 said(client(verb, &self.clients[*name]))
             }
+            ["metric", name, sample] => said(self.clients[*name].metrics().map(|text| metric(&text, sample))),
             ["fault", name, what, lock, ms] => said(self.clients[*name].fault(what, latin(lock), number(ms)).map(ok)),
             ["txn", client, name] => {
                 said(self.clients[*client].transaction().map(|t| self.txns.insert((*name).into(), t)).map(ok))

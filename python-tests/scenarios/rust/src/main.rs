@@ -31,6 +31,12 @@ fn said(answer: Answer) -> String {
     answer.unwrap_or_else(|error| error.name().into())
 }
 
+/// The value of a sample in the text of a client.
+fn metric(text: &str, sample: &str) -> String {
+    let mut rows = text.lines().filter_map(|line| line.rsplit_once(' '));
+    rows.find(|row| row.0 == sample).map_or("NOT_FOUND".into(), |row| format!("OK value={}", row.1))
+}
+
 /// A time; the type of Rust has no negative ones.
 fn time(ms: &str) -> Result<std::time::Duration, String> {
     ms.parse().map(std::time::Duration::from_millis).map_err(|_| "INVALID_ARGUMENT".into())

@@ -1,7 +1,7 @@
 //! The form of tasks: dlock::aio. A guard is kept by lock and owner; a guard that was released is gone, which Rust's types say.
 use crate::{
-    cause, found, inspected, kind, latin, number, ok, options, said, state, time, unless, value_of, valued, Answer,
-    ABSENT,
+    cause, found, inspected, kind, latin, metric, number, ok, options, said, state, time, unless, value_of, valued,
+    Answer, ABSENT,
 };
 use dlock::aio::{Client, Guard, Lock, Transaction};
 use dlock::{Error, Event, EventKind, Kind};
@@ -67,6 +67,7 @@ impl World {
             [verb @ ("close" | "ping" | "provision" | "check" | "stats" | "lost"), name] => {
                 said(client(verb, self.clients.get_mut(*name).expect("a client")).await)
             }
+            ["metric", name, sample] => said(self.clients[*name].0.metrics().map(|text| metric(&text, sample))),
             ["fault", name, what, lock, ms] => said(self.clients[*name].0.fault(what, latin(lock), number(ms)).map(ok)),
             ["txn", client, name] => {
                 said(self.clients[*client].0.transaction().map(|t| self.txns.insert((*name).into(), t)).map(ok))
