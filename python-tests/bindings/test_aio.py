@@ -1061,7 +1061,7 @@ def test_losses_are_raised_before_the_deadline(run: Run, new_server: Callable[..
 @pytest.mark.no_tsan
 @pytest.mark.timeout(180)
 def test_ten_thousand_tasks_wait_for_a_hundred_locks(run: Run, redis_server: Server) -> None:
-    threads = 0
+    threads, of_python = 0, threading.active_count()  # threads of earlier tests may still end
 
     async def task(lock: Lock, counts: dict[Any, int]) -> None:
         async with lock:
@@ -1076,7 +1076,7 @@ def test_ten_thousand_tasks_wait_for_a_hundred_locks(run: Run, redis_server: Ser
             await lock.acquire()
         tasks = [asyncio.create_task(task(locks[number % 100], counts)) for number in range(10_000)]
         await waiting(client, 10_000)
-        assert len(os.listdir("/proc/self/task")) == threads and threading.active_count() == 1
+        assert len(os.listdir("/proc/self/task")) <= threads and threading.active_count() <= of_python
         for lock in locks:
             await lock.release()
         await asyncio.gather(*tasks)

@@ -208,6 +208,12 @@ class Cluster:
             found.update(dict.fromkeys(range(low, high + 1), by_id[primary[2]]))
         return found
 
+    @staticmethod
+    def epochs(node: Node) -> dict[bytes, bytes]:
+        """The epoch of each primary's claims, in the view of one node."""
+        lines = [line.split() for line in ask(node, "CLUSTER", "NODES").splitlines()]
+        return {words[0]: words[6] for words in lines if b"master" in words[2] and b"fail" not in words[2]}
+
     def owner(self, key: str | bytes | int) -> Node:
         return self.owners()[key if isinstance(key, int) else slot_of(key)]
 
@@ -252,7 +258,9 @@ class Cluster:
     # ---- changes
 
     def settled(self) -> bool:
-        """Whether all live nodes see the same owners and a cluster that is up, and replicas are in sync."""
+        """Whether all live nodes see the same owners, of the same epochs, and a cluster that is up, and replicas are in sync. Without the
+        epochs a late message of an earlier owner can undo a view.
+        """
         views = []
         for node in self.running():
             try:
@@ -260,10 +268,10 @@ class Cluster:
                     return False
                 if b"master_link_status:down" in ask(node, "INFO", "replication"):
                     return False
-                views.append(self.owners(node))
+                views.append((self.owners(node), self.epochs(node)))
             except ReplyError:  # still loading
                 return False
-        return all(view == views[0] and len(view) == SLOTS for view in views)
+        return all(view == views[0] and len(view[0]) == SLOTS for view in views)
 
     def until_settled(self, timeout: float = 60) -> None:
         until(self.settled, timeout)

@@ -112,6 +112,14 @@ def test_tokens_grow_whatever_the_clock_does(dlock_memory: Memory) -> None:
     assert tokens == sorted(set(tokens))
 
 
+def test_a_clock_from_before_the_machine_started(dlock_memory: Memory) -> None:
+    """The gate of a new lock is open. A lease lasts as long as always."""
+    for _ in range(400):
+        dlock_memory.faults.jump(-86_400)
+    with dlock_memory.client.lock("it") as lock:
+        assert 0 < (lock.inspect().remaining or 0) <= 30
+
+
 def test_a_store_ends_with_its_last_client() -> None:
     url = "memory://ends"
     first, second, unused = (dlock.Client(url) for _ in range(3))

@@ -38,6 +38,9 @@ static struct registry *own_registry(void)
 
 enum { FIRST_BITS = 6 };
 
+/* Where a world's clock begins, so that it stays above 0 however often it is set back. */
+#define BEGIN (INT64_C(1) << 60)
+
 static struct dli_world *world_new(const char *name)
 {
     struct dli_world *world = calloc(1, sizeof *world);
@@ -163,7 +166,7 @@ void dli_memory_leave(struct dli_memory *memory)
 
 int64_t dli_memory_now(const struct dli_world *world)
 {
-    return dli_now() + world->offset;
+    return BEGIN + dli_now() + world->offset;
 }
 
 struct dli_memory *dli_memory_store_of(const struct dli_world *world, const char *owner)
