@@ -1,4 +1,4 @@
-"""The whole library over a model of etcd, in virtual time (native/worlds/worlds.h): seeds that must pass, and defects that must be found."""
+"""The whole library over a model of etcd and one of ZooKeeper, in virtual time (native/worlds/worlds.h): seeds that must pass, and defects that must be found."""
 from __future__ import annotations
 
 import pathlib
@@ -11,6 +11,7 @@ import mutants
 from harness.build import BUILD, ROOT, native
 
 PROGRAM = native("dlock_worlds")
+WORLDS = ("etcd", "zookeeper")
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.no_tsan]
 
@@ -21,19 +22,24 @@ def simulate(*arguments: object, program: pathlib.Path = PROGRAM) -> tuple[int, 
     return done.returncode, done.stdout
 
 
+@pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.full)])
-def test_seeds_hold(count: int) -> None:
-    code, out = simulate("--seeds", f"1:{count}")
+def test_seeds_hold(world: str, count: int) -> None:
+    code, out = simulate("--world", world, "--seeds", f"1:{count}")
     assert code == 0, out
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
-    assert simulate("--seeds", "1:20", "--void-ok") == simulate("--seeds", "1:20", "--void-ok")
-    assert simulate("--seeds", "1:20", "--void-ok") != simulate("--seeds", "2:20", "--void-ok")
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_same_seed_gives_the_same_run(world: str) -> None:
+    def run(seeds: str) -> tuple[int, str]:
+        return simulate("--world", world, "--seeds", seeds, "--void-ok")
+
+    assert run("1:20") == run("1:20") != run("2:20")
 
 
-def test_a_fault_that_never_struck_is_an_error() -> None:
-    code, out = simulate("--seeds", "1:1")
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_fault_that_never_struck_is_an_error(world: str) -> None:
+    code, out = simulate("--world", world, "--seeds", "1:1")
     assert code == 3 and "never struck" in out
 
 
@@ -45,5 +51,5 @@ def rows() -> list[Any]:
 @pytest.mark.parametrize("mutant", rows())
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     program = mutants.worlds(ROOT, BUILD, tmp_path, mutant)
-    code, out = simulate("--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
+    code, out = simulate("--world", mutant.world, "--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
     assert code == 1, out

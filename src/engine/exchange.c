@@ -316,7 +316,7 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
     if (!m->drop.number || m->drop.number != m->active->sent.wish.want)
         return;
     m->drop.doubt = m->drop.doubt || doubt;
-    m->drop.until = dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    m->drop.until = m->rules->kept ? DLI_NEVER : dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
 static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)

@@ -234,7 +234,7 @@ void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t 
 {
     m->drop = (struct dli_drop){
         .number = number,
-        .until = dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
+        .until = m->rules->kept ? DLI_NEVER : dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
     };
     m->probe.at = now;
 }

@@ -23,6 +23,7 @@ struct dli_mutex_rules {
     int64_t lives;          /* holds without a lease: the holder is renewed within this time; 0: holds have leases */
     int separate;           /* one number per exchange */
     int no_line;            /* waiters do not stand in line on the server */
+    int kept;               /* a lease that is over frees nothing on the server: drop goes on until it is answered */
     int called;             /* they do, and are told there when to ask again; nothing is granted by a message */
     int doubtful;           /* a message of a grant only causes a probe: its answer counts */
     int momentary;          /* a grant ends the wait of all claims; nothing is held */

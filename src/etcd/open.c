@@ -90,7 +90,7 @@ static const struct dli_store_traits traits = {
     .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
              1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
-    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_KEEP,
 };
 
 static void set_members(struct dli_etcd *etcd, const struct dlock_options *options, const struct dli_site *site)

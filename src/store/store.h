@@ -296,7 +296,8 @@ enum dli_ability {
     DLI_CAN_GATE = 8,          /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
     DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with an heir */
     DLI_CAN_TRANSACTIONS = 32, /* those of client/txn.h */
-    DLI_CAN_WAKE = 64          /* waiters are woken without a subscription: want and subscribe do nothing */
+    DLI_CAN_WAKE = 64,         /* waiters are woken without a subscription: want and subscribe do nothing */
+    DLI_CAN_KEEP = 128         /* what a client has lasts as long as its session: a lease that is over frees nothing */
 };
 
 /* What a store is and what it has. Constant. Refusals are answered from it, so its texts are part of sentences. */

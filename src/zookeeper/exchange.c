@@ -270,6 +270,15 @@ static void create(struct dli_job *job)
 
 /* ---- after a lost reply */
 
+static void search(struct dli_job *job);
+
+/* This node is not the one: look for one that was made before it. */
+static void search_on(struct dli_job *job)
+{
+    job->value = entry_of(job)->seq;
+    dli_zk_again(job, search);
+}
+
 static void numbers_read(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
@@ -277,13 +286,13 @@ static void numbers_read(struct dli_job *job)
     struct dli_zk_text data;
 
     if (job->call[0].error == DLI_ZK_NO_NODE) {
-        dli_zk_again(job, create);
+        search_on(job);
     } else if (job->call[0].error) {
         dli_zk_fail_error(job, job->call[0].error);
     } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
         dli_zk_fail_bytes(job);
     } else if (stat.owner != job->session->ticket.id) { /* of a session that ends at any time */
-        dli_zk_again(job, create);
+        search_on(job);
     } else {
         entry->czxid = stat.czxid;
         entry->state = DLI_ZK_KNOWN;
@@ -311,8 +320,8 @@ static void searched(struct dli_job *job)
         dli_zk_fail_bytes(job);
         return;
     }
-    for (int i = 0; i < all.count && !found; i++) {
-        found = dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
+    for (int i = all.count - 1; i >= 0 && !found; i--) {
+        found = all.child[i].seq < job->value && dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
         entry->seq = found ? all.child[i].seq : 0;
     }
     free(all.child);
@@ -345,6 +354,7 @@ void dli_zk_acquire(struct dli_job *job)
     }
     if (!entry && !dli_zk_enter(job, job->request.exchange.wish.lease))
         return;
+    job->value = INT64_MAX; /* of a search */
     if (!entry)
         create(job);
     else if (entry->permits == DLI_ZK_PERMITS_TAKEN)

@@ -83,7 +83,7 @@ static const struct dli_store_traits traits = {
     .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
              1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
-    .can = DLI_CAN_LINE | DLI_CAN_WAKE,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_KEEP,
 };
 
 static void set_members(struct dli_zk *zk, const struct dlock_options *options, const struct dli_site *site)

@@ -8,9 +8,10 @@
 enum { BEFORE = 20 * W_SECOND, AFTER = 10 * W_SECOND, LAST = 120 * W_SECOND };
 
 static const int64_t most[W_FAULT_COUNT] = {
-    [W_DELAY] = 20000,   [W_REQUEST_LOST] = 8000, [W_REPLY_LOST] = 8000, [W_LATE] = 6000,     [W_CUT] = 6000,
-    [W_SILENT] = 3000,   [W_PAUSE] = 400000,      [W_CRASH] = 30000,     [W_CLOSE] = 30000,   [W_MEMBER] = 200000,
-    [W_LEADER] = 200000, [W_UNSURE] = 6000,       [W_EXPIRE] = 100000,   [W_DELETE] = 100000, [W_FORGET] = 200000,
+    [W_DELAY] = 20000,   [W_REQUEST_LOST] = 8000, [W_REPLY_LOST] = 8000, [W_LATE] = 6000,
+    [W_CUT] = 6000,      [W_SILENT] = 3000,       [W_PAUSE] = 400000,    [W_CRASH] = 30000,
+    [W_CLOSE] = 30000,   [W_MEMBER] = 200000,     [W_LEADER] = 200000,   [W_UNSURE] = 6000,
+    [W_EXPIRE] = 100000, [W_DELETE] = 100000,     [W_FORGET] = 200000,   [W_LAG] = 60000,
 };
 
 static void choose(void)
@@ -25,10 +26,13 @@ static void choose(void)
     plan->shared = w_percent(35);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
     plan->delay = w_percent(80) ? w_between(200, 3 * W_MS) : w_between(3 * W_MS, 30 * W_MS);
+    if (plan->calm && plan->delay > plan->lease / 100) /* a first acquisition has many round trips */
+        plan->delay = plan->lease / 100;
     plan->hold = w_percent(70) ? w_between(W_MS, 200 * W_MS) : w_between(200 * W_MS, 2 * W_SECOND);
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
-        plan->chance[i] = w_percent(45) ? 0 : w_below(most[i]);
+        if (!(w.model->without & 1U << i))
+            plan->chance[i] = w_percent(45) ? 0 : w_below(most[i]);
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);
     plan->end = plan->work_end + LAST;
@@ -94,15 +98,16 @@ static void run(void)
 int w_run_seed(uint64_t seed)
 {
     struct w_stats stats = w.stats;
+    const struct w_model *model = w.model;
     int verbose = w.verbose;
 
     memset(&w, 0, sizeof w);
     w.stats = stats;
     w.verbose = verbose;
+    w.model = model;
     w.random = seed * 0x9e3779b97f4a7c15u;
     w.hash = seed;
     w.now = 1000 * (int64_t)W_SECOND;
-    w.model = &w_etcd;
     choose();
     w.faults_on = !w.plan.calm;
     make_processes();

@@ -1,6 +1,6 @@
 /*
- * worlds.h: a deterministic simulation of a few processes with the whole library and one cluster of etcd, in one thread and
- * virtual time. The same seed gives the same run.
+ * worlds.h: a deterministic simulation of a few processes with the whole library and one cluster of etcd or
+ * ZooKeeper, in one thread and virtual time. The same seed gives the same run.
  *
  *   main.c      command line, summary               plan.c       what a seed chooses, and the run
  *   events.c    events in order of time, randomness  chaos.c      faults that strike at random times
@@ -9,6 +9,7 @@
  *   process.c   one process: its client, its turns    owner.c      callers of the library
  *   judge.c     the rules
  *   etcd_data.c, etcd_calls.c, etcd_http.c             a model of etcd: keys and leases, its calls, gRPC
+ *   zookeeper_data.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, its calls, bytes
  *
  * The library runs as it is, from its public calls down to the bytes of a connection. The linker replaces what is below: see
  * system.c and wire.c. Times are microseconds of true time, which nobody in the simulated world can see: processes have clocks
@@ -51,7 +52,8 @@ enum {
     X(EXPIRE, "lease-ended")                                                                                           \
     X(DELETE, "key-deleted")                                                                                           \
     X(FORGET, "history-lost")                                                                                          \
-    X(CLOCK, "clock-rate")
+    X(CLOCK, "clock-rate")                                                                                             \
+    X(LAG, "old-member")
 
 #define W_FAULT_NAME(id, name) W_##id,
 enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
@@ -120,6 +122,7 @@ struct w_stats {
 /* What a model of a cluster offers. */
 struct w_model {
     const char *scheme;
+    unsigned without; /* a bit for each fault that it does not have */
     void (*begin)(void);
     void (*end)(void);
     void (*opened)(struct w_wire *wire);                               /* the wire is open */
@@ -210,6 +213,6 @@ void w_judge_forced(int64_t claim);            /* because an operator took it */
 void w_judge_turn(struct w_process *process);
 void w_judge_end(void);
 
-extern const struct w_model w_etcd;
+extern const struct w_model w_etcd, w_zookeeper;
 
 #endif

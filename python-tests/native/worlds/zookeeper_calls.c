@@ -1,0 +1,327 @@
+/*
+ * zookeeper_calls.c: requests: those that go to the leader and back, the others that a member answers; watches. See zookeeper.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zookeeper.h"
+
+static int is_read(const struct z_request *request)
+{
+    return request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN;
+}
+
+/* ---- at the leader */
+
+static void greeted(struct z_request *request)
+{
+    struct z_session *session = request->session ? z_session(request->session) : z_session_begin(request->timeout);
+
+    if (!session) {
+        request->error = Z_EXPIRED;
+        return;
+    }
+    if (!request->session)
+        request->zxid = z.truth.zxid;
+    request->session = session->id;
+    session->member = request->member;
+    z_keep(session);
+}
+
+static void decide(struct z_request *request)
+{
+    struct z_session *session = z_session(request->session);
+
+    request->zxid = z.truth.zxid;
+    if (request->op == Z_HELLO) {
+        request->zxid = 0;
+        greeted(request);
+        return;
+    }
+    if (!session)
+        request->error = Z_EXPIRED;
+    else if (request->op == Z_CLOSE)
+        z_session_end(session, 0);
+    else if (session->member != request->member)
+        request->error = Z_MOVED;
+    else if (request->op == Z_CREATE)
+        request->error = z_make(request->path, request->flags == 3, request->flags == 0 ? 0 : session->id, 0);
+    else if (request->op == Z_CREATE_CONTAINER)
+        request->error = z_make(request->path, 0, 0, 1);
+    else if (request->op == Z_DELETE)
+        request->error = z_remove(request->path, 0);
+    request->zxid = z.truth.zxid;
+    request->owner = session ? request->session : 0;
+}
+
+/* ---- on the way */
+
+static void comes_back(void *what, int64_t member)
+{
+    (void)what;
+    if (member == INT64_MIN)
+        return;
+    if (z_busy_until((int)member) > w.now)
+        w_at(z_busy_until((int)member), comes_back, NULL, member);
+    else
+        z_advance((int)member);
+}
+
+/* It has left its queue. */
+static void decided(struct z_request *request, int64_t back)
+{
+    w_trace("the leader decides op %d %s of session %lld: %d", (int)request->op, request->path,
+            (long long)request->session, (int)request->error);
+    if (!request->conn) {
+        free(request);
+        return;
+    }
+    request->done = 1;
+    w_at(w.now + back, comes_back, NULL, request->member);
+}
+
+static struct z_request *pop(int member)
+{
+    struct z_request *request = z.queue[member];
+
+    z.queue[member] = request->behind;
+    return request;
+}
+
+static int64_t hop(int member)
+{
+    return z_leads(member) ? 0 : w_between(50, 2 * W_MS);
+}
+
+static void reaches(void *what, int64_t number)
+{
+    int member = (int)number;
+    int64_t until;
+
+    (void)what;
+    if (number == INT64_MIN)
+        return;
+    until = w.no_leader_until ? w.no_leader_until + 1 : z_busy_until(w.leader);
+    if (until > w.now) {
+        w_at(until, reaches, NULL, number);
+        return;
+    }
+    while (z.queue[member] && z.queue[member]->at <= w.now) {
+        struct z_request *request = pop(member);
+        int64_t back = hop(member);
+
+        decide(request);
+        decided(request, back);
+    }
+}
+
+static void forward(struct z_request *request)
+{
+    int member = request->member;
+    struct z_request **at = &z.queue[member];
+    int64_t when = w.now + hop(member) + (w_fault(W_LAG) ? w_between(10 * W_MS, 500 * W_MS) : 0);
+
+    while (*at)
+        at = &(*at)->behind;
+    *at = request;
+    request->sent = 1;
+    request->at = z.up_at[member] = when > z.up_at[member] ? when : z.up_at[member];
+    w_at(request->at, reaches, NULL, member);
+}
+
+/* Some had reached most of the members, and the new leader has them. */
+void z_queues_end(void)
+{
+    for (int i = 0; i < W_MEMBERS; i++)
+        while (z.queue[i]) {
+            struct z_request *request = pop(i);
+
+            if (!w.over && w_percent(30))
+                decide(request);
+            request->sent = 0; /* never to be answered */
+            if (!request->conn)
+                free(request);
+        }
+}
+
+/* ---- watches */
+
+void z_changed(int member, const struct z_change *change)
+{
+    for (struct z_watch **at = &z.watches; *at && change->kind == Z_REMOVE;) {
+        struct z_watch *watch = *at;
+
+        if (watch->conn->wire->member != member || strcmp(watch->path, change->path) != 0) {
+            at = &watch->next;
+            continue;
+        }
+        *at = watch->next;
+        z_tell(watch->conn, 2, watch->path);
+        free(watch);
+    }
+    if (change->kind != Z_END_SESSION)
+        return;
+    z_advance(member); /* a good-bye is answered first */
+    for (struct z_conn *conn = z.conns, *next; conn; conn = next) {
+        next = conn->next;
+        if (conn->session == change->owner && conn->wire->member == member)
+            w_hang_up(conn->wire);
+    }
+}
+
+static void watch(struct z_conn *conn, const char *path)
+{
+    struct z_watch *one = z.watches;
+
+    while (one && (one->conn != conn || strcmp(one->path, path) != 0))
+        one = one->next;
+    if (one)
+        return;
+    if (!(one = calloc(1, sizeof *one)))
+        abort();
+    one->conn = conn;
+    snprintf(one->path, sizeof one->path, "%s", path);
+    one->next = z.watches;
+    z.watches = one;
+}
+
+/* ---- at the member */
+
+static void read_here(struct z_request *request)
+{
+    const struct z_tree *tree = &z.tree[request->member];
+
+    if (!z_find(tree, request->path))
+        request->error = Z_NO_NODE;
+    else if (request->watch)
+        watch(request->conn, request->path);
+    z_answer(request, tree->zxid, tree);
+}
+
+static void greet(struct z_request *request)
+{
+    struct z_conn *conn = request->conn;
+
+    if (!request->error)
+        conn->session = request->session;
+    z_welcome(conn, request->error ? NULL : z_session(request->session));
+    if (request->error)
+        w_hang_up(conn->wire);
+}
+
+/* After a failure of the leader nobody may know what became of a request. */
+static void written(struct z_request *request)
+{
+    const struct z_tree *tree = &z.tree[request->member];
+
+    if (request->error == Z_MOVED || (request->op != Z_SYNC && request->op != Z_CLOSE && w_fault(W_UNSURE)))
+        w_hang_up(request->conn->wire);
+    else
+        z_answer(request, request->zxid, tree);
+}
+
+/* Answer the first one. 0: it cannot be. */
+static int answer_first(struct z_conn *conn)
+{
+    struct z_request *request = conn->first;
+
+    if (!request || (!is_read(request) && (!request->done || z.tree[request->member].zxid < request->zxid)))
+        return 0;
+    conn->first = request->next;
+    if (request->op == Z_HELLO)
+        greet(request);
+    else if (is_read(request))
+        read_here(request);
+    else
+        written(request);
+    free(request);
+    return 1;
+}
+
+static int is_there(const struct z_conn *conn)
+{
+    const struct z_conn *one = z.conns;
+
+    while (one && one != conn)
+        one = one->next;
+    return one != NULL;
+}
+
+void z_advance(int member)
+{
+    for (struct z_conn *conn = z.conns, *next; conn; conn = next) {
+        next = conn->next; /* an answer ends its own connection at most */
+        while (conn->wire->member == member && answer_first(conn) && is_there(conn))
+            continue;
+    }
+}
+
+/* The session is heard of; another connection of it at this member ends. */
+static void hear(const struct z_request *request)
+{
+    struct z_session *session = z_session(request->session);
+
+    if (session && z_leads(request->member))
+        z_keep(session);
+    else if (session && request->op != Z_HELLO)
+        session->touched |= 1 << request->member;
+    for (struct z_conn *conn = z.conns, *next; conn && request->op == Z_HELLO && request->session; conn = next) {
+        next = conn->next;
+        if (conn != request->conn && conn->session == request->session && conn->wire->member == request->member)
+            w_hang_up(conn->wire);
+    }
+}
+
+void z_request_came(struct z_request *request)
+{
+    struct z_conn *conn = request->conn;
+    struct z_request **at = &conn->first;
+
+    while (*at)
+        at = &(*at)->next;
+    *at = request;
+    hear(request);
+    if (request->op == Z_HELLO && request->seen > z.tree[request->member].zxid) { /* it would go back in time */
+        w_hang_up(conn->wire);
+        return;
+    }
+    if (!is_read(request))
+        forward(request);
+    z_advance(request->member);
+}
+
+/* ---- the end of a connection */
+
+void z_conn_gone(struct z_conn *conn)
+{
+    for (struct z_watch **at = &z.watches; *at;) {
+        struct z_watch *one = *at;
+
+        if (one->conn != conn) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        free(one);
+    }
+    for (struct z_request *request = conn->first, *next; request; request = next) {
+        next = request->next;
+        request->conn = NULL;
+        if (!request->sent || request->done)
+            free(request);
+    }
+}
+
+static void cut(struct w_wire *wire)
+{
+    if (w_percent(70))
+        w_cut(wire);
+    else
+        w_hang_up(wire);
+}
+
+/* No member keeps its connections when it loses its leader. */
+void z_calls_elected(void)
+{
+    w_wires_of(-1, cut);
+}

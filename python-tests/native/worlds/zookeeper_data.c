@@ -1,0 +1,416 @@
+/*
+ * zookeeper_data.c: the truth, the log, the members' trees, sessions; what operators and time do. See zookeeper.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zookeeper.h"
+
+struct z_data z;
+
+enum { LATE = 200 * W_MS, SOON = 2 * W_MS };
+
+int z_leads(int member)
+{
+    return !w.no_leader_until && w.leader == member;
+}
+
+/* A member that stands still does nothing before. */
+int64_t z_busy_until(int member)
+{
+    return w.member_down_until[member] > w.now ? w.member_down_until[member] : w.now;
+}
+
+/* ---- trees */
+
+struct z_node *z_find(const struct z_tree *tree, const char *path)
+{
+    struct z_node *node = tree->nodes;
+
+    while (node && strcmp(node->path, path) != 0)
+        node = node->next;
+    return node;
+}
+
+static struct z_node *parent_of(const struct z_tree *tree, const char *path)
+{
+    char parent[W_KEY];
+    const char *end = strrchr(path, '/');
+
+    snprintf(parent, sizeof parent, "%.*s", (int)(end - path), path);
+    return z_find(tree, end == path ? "/" : parent);
+}
+
+static void tree_make(struct z_tree *tree, const struct z_change *change)
+{
+    struct z_node *node = calloc(1, sizeof *node), *parent;
+
+    if (!node)
+        abort();
+    snprintf(node->path, sizeof node->path, "%s", change->path);
+    node->czxid = change->zxid;
+    node->owner = change->owner;
+    node->container = change->container;
+    if ((parent = parent_of(tree, change->path))) {
+        parent->made++;
+        parent->children++;
+    }
+    node->next = tree->nodes;
+    tree->nodes = node;
+}
+
+static void tree_remove(struct z_tree *tree, const char *path)
+{
+    struct z_node **at = &tree->nodes, *node;
+
+    while (*at && strcmp((*at)->path, path) != 0)
+        at = &(*at)->next;
+    if (!(node = *at))
+        return;
+    *at = node->next;
+    parent_of(tree, path)->children--;
+    free(node);
+}
+
+static void tree_apply(struct z_tree *tree, const struct z_change *change)
+{
+    if (change->kind == Z_MAKE)
+        tree_make(tree, change);
+    else if (change->kind == Z_REMOVE)
+        tree_remove(tree, change->path);
+    tree->zxid = change->zxid;
+    tree->applied++;
+}
+
+static void tree_begin(struct z_tree *tree)
+{
+    struct z_node *root = calloc(1, sizeof *root);
+
+    if (!root)
+        abort();
+    root->path[0] = '/';
+    tree->nodes = root;
+    tree->zxid = z.truth.zxid;
+}
+
+static void tree_end(struct z_tree *tree)
+{
+    for (struct z_node *node = tree->nodes, *next; node; node = next) {
+        next = node->next;
+        free(node);
+    }
+}
+
+/* ---- the log */
+
+static void catch_up(int member, int count)
+{
+    struct z_tree *tree = &z.tree[member];
+
+    while (tree->applied < count) {
+        struct z_change change = z.log[tree->applied];
+
+        tree_apply(tree, &change);
+        z_changed(member, &change);
+    }
+    z_advance(member);
+}
+
+/* The members follow a new leader: they have all that it has. */
+static void follow(void)
+{
+    for (int i = 0; i < W_MEMBERS; i++) {
+        catch_up(i, z.changes);
+        z.tree[i].zxid = z.truth.zxid;
+    }
+}
+
+static void applies(void *what, int64_t number)
+{
+    int member = (int)(number % W_MEMBERS);
+
+    (void)what;
+    if (number == INT64_MIN)
+        return;
+    if (z_busy_until(member) > w.now)
+        w_at(z_busy_until(member), applies, NULL, number);
+    else
+        catch_up(member, (int)(number / W_MEMBERS));
+}
+
+static void commit(const struct z_change *change)
+{
+    if (z.changes == z.room) {
+        z.room = z.room ? 2 * z.room : 256;
+        z.log = realloc(z.log, (size_t)z.room * sizeof *z.log);
+        if (!z.log)
+            abort();
+    }
+    z.log[z.changes++] = *change;
+    tree_apply(&z.truth, change);
+    for (int i = 0; i < W_MEMBERS; i++) {
+        int64_t at = w.now + (i == w.leader    ? 0
+                              : w_fault(W_LAG) ? w_between(50 * W_MS, 2 * W_SECOND)
+                                               : w_below(2 * W_MS));
+
+        z.log_at[i] = at > z.log_at[i] ? at : z.log_at[i];
+        w_at(z.log_at[i], applies, NULL, (int64_t)z.changes * W_MEMBERS + i);
+    }
+}
+
+/* ---- nodes. 0, or an error. */
+
+int32_t z_make(char path[W_KEY], int sequential, int64_t owner, int container)
+{
+    struct z_change change = {Z_MAKE, z.truth.zxid + 1, owner, container, ""};
+    const struct z_node *parent = parent_of(&z.truth, path);
+
+    if (!parent)
+        return Z_NO_NODE;
+    if (sequential)
+        snprintf(path + strlen(path), W_KEY - strlen(path), "%010d", (int)parent->made);
+    if (z_find(&z.truth, path))
+        return Z_EXISTS;
+    memcpy(change.path, path, W_KEY);
+    commit(&change);
+    return 0;
+}
+
+int32_t z_remove(const char *path, int forced)
+{
+    struct z_change change = {Z_REMOVE, z.truth.zxid + 1, 0, 0, ""};
+    const struct z_node *node = z_find(&z.truth, path);
+    int64_t claim = node ? node->czxid : 0;
+
+    if (!node)
+        return Z_NO_NODE;
+    if (node->children > 0)
+        return Z_NOT_EMPTY;
+    if (forced)
+        w_judge_forced(claim);
+    snprintf(change.path, sizeof change.path, "%s", path);
+    commit(&change);
+    w_judge_freed(claim, 0);
+    return 0;
+}
+
+/* ---- sessions */
+
+struct z_session *z_session(int64_t id)
+{
+    struct z_session *session = z.sessions;
+
+    while (session && session->id != id)
+        session = session->next;
+    return session;
+}
+
+static void expires(void *what, int64_t id)
+{
+    struct z_session *session = z_session(id);
+    int64_t at;
+
+    (void)what;
+    if (id == INT64_MIN || !session)
+        return;
+    at = w.no_leader_until ? w.no_leader_until : z_busy_until(w.leader);
+    at = session->expires > at ? session->expires : at;
+    if (w.no_leader_until || at > w.now) {
+        w_at(at + w_below(LATE), expires, NULL, id);
+        return;
+    }
+    w.stats.expired++;
+    w_trace("session %lld expires", (long long)id);
+    z_session_end(session, 0);
+}
+
+/* The leader has heard of it. It looks once a tick, and its clock runs a little wrong. */
+void z_keep(struct z_session *session)
+{
+    int64_t at = w.now + session->timeout - session->timeout / W_SECOND * z.rate;
+
+    session->expires = at + w_below(2) * w_below(z.tick);
+}
+
+struct z_session *z_session_begin(int32_t timeout)
+{
+    struct z_session *session = calloc(1, sizeof *session);
+    struct z_change change = {Z_BEGIN_SESSION, z.truth.zxid + 1, 0, 0, ""};
+    int64_t asked = (int64_t)timeout * W_MS, least = 2 * z.tick, most = 20 * z.tick;
+
+    if (!session)
+        abort();
+    session->id = ++z.ids * 1000 + w_below(1000);
+    session->timeout = asked < least ? least : asked > most ? most : asked;
+    session->next = z.sessions;
+    z.sessions = session;
+    commit(&change);
+    z_keep(session);
+    w_at(session->expires, expires, NULL, session->id);
+    return session;
+}
+
+void z_session_end(struct z_session *session, int forced)
+{
+    struct z_change change = {Z_END_SESSION, z.truth.zxid + 1, session->id, 0, ""};
+    struct z_session **at = &z.sessions;
+
+    for (struct z_node *node = z.truth.nodes, *next; node; node = next) {
+        next = node->next;
+        if (node->owner == session->id)
+            z_remove(node->path, forced);
+    }
+    change.zxid = z.truth.zxid + 1;
+    commit(&change);
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    free(session);
+}
+
+/* ---- which sessions the members have heard of */
+
+void z_ping_answer(int member)
+{
+    z.owes[member] = 0;
+    for (struct z_session *session = z.sessions; session; session = session->next) {
+        if (session->touched & 1 << member && !w.no_leader_until)
+            z_keep(session);
+        session->touched &= ~(1 << member);
+    }
+}
+
+/* A leader that stood still asks at once. */
+static void pings(void *what, int64_t number)
+{
+    int asks = !w.no_leader_until && z_busy_until(w.leader) == w.now;
+
+    (void)what;
+    if (number == INT64_MIN)
+        return;
+    for (int i = 0; i < W_MEMBERS && asks; i++) {
+        z.owes[i] = 1;
+        if (z_busy_until(i) == w.now)
+            z_ping_answer(i);
+    }
+    w_at(w.now + (asks ? z.tick / 2 : SOON), pings, NULL, 0);
+}
+
+/* ---- what operators and time do */
+
+/* Containers that are empty, and were not always. */
+static void sweeps(void *what, int64_t number)
+{
+    (void)what;
+    if (number == INT64_MIN)
+        return;
+    for (struct z_node *node = z.truth.nodes, *next; node && !w.no_leader_until; node = next) {
+        next = node->next;
+        if (node->container && node->made > 0 && node->children == 0)
+            z_remove(node->path, 0);
+    }
+    w_at(w.now + w_between(200 * W_MS, 5 * W_SECOND), sweeps, NULL, 0);
+}
+
+void z_data_begin(void)
+{
+    memset(&z, 0, sizeof z);
+    z.truth.zxid = (1 + w_below(1000)) << 32;
+    z.ids = w_below(1000);
+    z.tick = w_between(500, 2000) * W_MS;
+    tree_begin(&z.truth);
+    for (int i = 0; i < W_MEMBERS; i++)
+        tree_begin(&z.tree[i]);
+    w_at(w.now + w_below(z.tick), pings, NULL, 0);
+    w_at(w.now + w_below(W_SECOND), sweeps, NULL, 0);
+}
+
+void z_data_end(void)
+{
+    while (z.sessions) {
+        struct z_session *next = z.sessions->next;
+
+        free(z.sessions);
+        z.sessions = next;
+    }
+    tree_end(&z.truth);
+    for (int i = 0; i < W_MEMBERS; i++)
+        tree_end(&z.tree[i]);
+    free(z.log);
+    memset(&z, 0, sizeof z);
+}
+
+/* A new leader has all that was committed, and gives all sessions their whole time again. */
+static void elected(void)
+{
+    z_queues_end();
+    z.truth.zxid = ((z.truth.zxid >> 32) + 1) << 32;
+    z.rate = w.plan.calm ? 0 : w_between(-4000, 4000);
+    follow();
+    for (struct z_session *session = z.sessions; session; session = session->next) {
+        session->touched = 0;
+        z_keep(session);
+    }
+    z_calls_elected();
+}
+
+static int expire(void)
+{
+    if (!z.sessions || w.no_leader_until)
+        return 0;
+    w_trace("an operator ends session %lld", (long long)z.sessions->id);
+    z_session_end(z.sessions, 1);
+    return 1;
+}
+
+static int remove_claim(void)
+{
+    char path[W_KEY];
+    const struct z_node *node = z.truth.nodes;
+
+    while (node && (!node->owner || w_percent(50)))
+        node = node->next;
+    if (!node || w.no_leader_until)
+        return 0;
+    memcpy(path, node->path, sizeof path);
+    w_trace("an operator deletes %s", path);
+    return z_remove(path, 1) == 0;
+}
+
+static int left(char out[W_KEY])
+{
+    int count = 0;
+
+    for (const struct z_node *node = z.truth.nodes; node; node = node->next)
+        if (node->owner && ++count)
+            snprintf(out, W_KEY, "%s", node->path);
+    for (const struct z_session *session = z.sessions; session; session = session->next, count++)
+        snprintf(out, W_KEY, "session %lld", (long long)session->id);
+    return count;
+}
+
+static int none(void)
+{
+    return 0;
+}
+
+static int64_t claim_of(int64_t token)
+{
+    return token;
+}
+
+const struct w_model w_zookeeper = {
+    .scheme = "zookeeper",
+    .without = 1U << W_FORGET,
+    .begin = z_data_begin,
+    .end = z_data_end,
+    .opened = z_opened,
+    .came = z_came,
+    .gone = z_gone,
+    .elected = elected,
+    .expire = expire,
+    .remove = remove_claim,
+    .forget = none,
+    .left = left,
+    .claim_of = claim_of,
+};

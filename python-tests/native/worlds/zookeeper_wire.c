@@ -1,0 +1,264 @@
+/*
+ * zookeeper_wire.c: ZooKeeper's protocol, the server's side. See zookeeper.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "zookeeper.h"
+
+enum { PASSWORD = 16, EVENT = -1, CONNECTED = 3 };
+
+/* ---- in */
+
+struct bytes {
+    const unsigned char *at;
+    size_t size;
+    int wrong;
+};
+
+static int64_t take(struct bytes *from, size_t size)
+{
+    uint64_t value = 0;
+
+    if (from->size < size) {
+        from->wrong = 1;
+        return 0;
+    }
+    for (size_t i = 0; i < size; i++)
+        value = value << 8 | from->at[i];
+    from->at += size;
+    from->size -= size;
+    return size == 4 ? (int32_t)(uint32_t)value : (int64_t)value;
+}
+
+static void take_text(struct bytes *from, char *to, size_t room)
+{
+    int64_t size = take(from, 4);
+
+    if (size < 0 || (size_t)size > from->size || (to && (size_t)size >= room)) {
+        from->wrong = 1;
+        return;
+    }
+    if (to)
+        memcpy(to, from->at, (size_t)size);
+    from->at += size;
+    from->size -= (size_t)size;
+}
+
+static void take_hello(struct bytes *from, struct z_request *request)
+{
+    request->op = Z_HELLO;
+    take(from, 4);
+    request->seen = take(from, 8);
+    request->timeout = (int32_t)take(from, 4);
+    request->session = take(from, 8);
+}
+
+static void take_request(struct bytes *from, struct z_request *request)
+{
+    request->xid = (int32_t)take(from, 4);
+    request->op = (int32_t)take(from, 4);
+    if (request->op != Z_CLOSE)
+        take_text(from, request->path, sizeof request->path);
+    if (request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN)
+        request->watch = (int)take(from, 1);
+    if (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER) {
+        take_text(from, NULL, 0);
+        for (int64_t rules = take(from, 4); rules > 0 && !from->wrong; rules--) {
+            take(from, 4);
+            take_text(from, NULL, 0);
+            take_text(from, NULL, 0);
+        }
+        request->flags = (int32_t)take(from, 4);
+    }
+    if (request->op == Z_DELETE && take(from, 4) != -1)
+        w_violated("wire: a delete of one version");
+}
+
+static int is_known(int32_t op)
+{
+    return op == Z_HELLO || op == Z_DELETE || op == Z_GET_DATA || op == Z_GET_CHILDREN || op == Z_SYNC ||
+           op == Z_CREATE || op == Z_CREATE_CONTAINER || op == Z_CLOSE;
+}
+
+static void frame(struct z_conn *conn, const char *bytes, size_t size)
+{
+    struct bytes from = {(const unsigned char *)bytes, size, 0};
+    struct z_request *request = calloc(1, sizeof *request);
+
+    if (!request)
+        abort();
+    request->conn = conn;
+    request->member = conn->wire->member;
+    request->session = conn->session;
+    if (conn->session)
+        take_request(&from, request);
+    else
+        take_hello(&from, request);
+    if (from.wrong || !is_known(request->op))
+        w_violated("wire: a request with op %d that makes no sense", (int)request->op);
+    w_trace("process %d asks member %d: op %d %s", conn->wire->process->index, request->member, (int)request->op,
+            request->path);
+    z_request_came(request);
+}
+
+void z_opened(struct w_wire *wire)
+{
+    struct z_conn *conn = calloc(1, sizeof *conn);
+
+    if (!conn)
+        abort();
+    conn->wire = wire;
+    conn->next = z.conns;
+    z.conns = conn;
+    wire->peer = conn;
+}
+
+void z_came(struct w_wire *wire, const char *bytes, size_t size)
+{
+    struct z_conn *conn = wire->peer;
+
+    if (z.owes[wire->member])
+        z_ping_answer(wire->member);
+    if (dli_buffer_add(&conn->in, bytes, size))
+        abort();
+    while ((conn = wire->peer) && conn->in.size >= 4) {
+        struct bytes head = {(const unsigned char *)conn->in.bytes, 4, 0};
+        size_t length = (size_t)take(&head, 4);
+        char *copy;
+
+        if (conn->in.size < 4 + length)
+            return;
+        if (!(copy = malloc(length + 1)))
+            abort();
+        memcpy(copy, conn->in.bytes + 4, length);
+        dli_buffer_drop(&conn->in, 4 + length);
+        frame(conn, copy, length);
+        free(copy);
+    }
+}
+
+void z_gone(struct w_wire *wire)
+{
+    struct z_conn *conn = wire->peer, **at = &z.conns;
+
+    while (*at != conn)
+        at = &(*at)->next;
+    *at = conn->next;
+    wire->peer = NULL;
+    z_conn_gone(conn);
+    dli_buffer_free(&conn->in);
+    free(conn);
+}
+
+/* ---- out */
+
+static void put(struct dli_buffer *out, int64_t value, int size)
+{
+    char bytes[8];
+
+    for (int i = 0; i < size; i++)
+        bytes[i] = (char)((uint64_t)value >> (8 * (size - 1 - i)));
+    if (dli_buffer_add(out, bytes, (size_t)size))
+        abort();
+}
+
+static void put_text(struct dli_buffer *out, const char *text)
+{
+    put(out, (int64_t)strlen(text), 4);
+    if (dli_buffer_add(out, text, strlen(text)))
+        abort();
+}
+
+static void put_stat(struct dli_buffer *out, int64_t czxid, int64_t owner)
+{
+    put(out, czxid, 8);
+    put(out, czxid, 8);
+    put(out, w.now / W_MS, 8);
+    put(out, w.now / W_MS, 8);
+    for (int i = 0; i < 3; i++)
+        put(out, 0, 4);
+    put(out, owner, 8);
+    put(out, 0, 8);
+    put(out, czxid, 8);
+}
+
+static void send(struct z_conn *conn, struct dli_buffer *body)
+{
+    struct dli_buffer out = {NULL};
+
+    put(&out, (int64_t)body->size, 4);
+    if (dli_buffer_add(&out, body->bytes, body->size))
+        abort();
+    w_reply(conn->wire, out.bytes, out.size);
+    dli_buffer_free(&out);
+    dli_buffer_free(body);
+}
+
+/* NULL: it is over. */
+void z_welcome(struct z_conn *conn, const struct z_session *session)
+{
+    struct dli_buffer out = {NULL};
+
+    put(&out, 0, 4);
+    put(&out, session ? session->timeout / W_MS : 0, 4);
+    put(&out, session ? session->id : 0, 8);
+    put(&out, PASSWORD, 4);
+    for (int i = 0; i < PASSWORD; i++)
+        put(&out, 0, 1);
+    put(&out, 0, 1);
+    send(conn, &out);
+}
+
+/* Those just below. */
+static void put_children(struct dli_buffer *out, const struct z_tree *tree, const char *path)
+{
+    size_t size = strlen(path);
+    struct dli_buffer names = {NULL};
+    int count = 0;
+
+    for (const struct z_node *node = tree->nodes; node; node = node->next)
+        if (strncmp(node->path, path, size) == 0 && node->path[size] == '/' && !strchr(node->path + size + 1, '/')) {
+            put_text(&names, node->path + size + 1);
+            count++;
+        }
+    put(out, count, 4);
+    if (names.size > 0 && dli_buffer_add(out, names.bytes, names.size))
+        abort();
+    dli_buffer_free(&names);
+}
+
+void z_answer(const struct z_request *request, int64_t zxid, const struct z_tree *tree)
+{
+    struct dli_buffer out = {NULL};
+    const struct z_node *node = z_find(tree, request->path);
+
+    put(&out, request->xid, 4);
+    put(&out, zxid, 8);
+    put(&out, request->error, 4);
+    if (request->error == 0 && (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER)) {
+        put_text(&out, request->path);
+        put_stat(&out, request->zxid, request->op == Z_CREATE && request->flags ? request->owner : 0);
+    } else if (request->error == 0 && request->op == Z_GET_DATA && node) {
+        put_text(&out, "");
+        put_stat(&out, node->czxid, node->owner);
+    } else if (request->error == 0 && request->op == Z_GET_CHILDREN) {
+        put_children(&out, tree, request->path);
+    } else if (request->error == 0 && request->op == Z_SYNC) {
+        put_text(&out, request->path);
+    }
+    send(request->conn, &out);
+}
+
+void z_tell(struct z_conn *conn, int32_t type, const char *path)
+{
+    struct dli_buffer out = {NULL};
+
+    put(&out, EVENT, 4);
+    put(&out, -1, 8);
+    put(&out, 0, 4);
+    put(&out, type, 4);
+    put(&out, CONNECTED, 4);
+    put_text(&out, path);
+    send(conn, &out);
+}
