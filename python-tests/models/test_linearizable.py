@@ -13,7 +13,7 @@ import mutants
 from harness.build import BUILD, ROOT
 from harness.faults import times
 from harness.golang import GO
-from harness.history import EtcdCuts, EtcdLeaders, RedisCuts, RedisFailover, World, judge
+from harness.history import EtcdCuts, EtcdLeaders, RedisCuts, RedisFailover, World, ZookeeperCuts, ZookeeperLeaders, judge
 from harness.tally import tell
 
 pytestmark = [
@@ -50,6 +50,8 @@ WORLDS: dict[str, Callable[[], World]] = {
     "etcd, leaders fail": EtcdLeaders,
     "etcd, connections are cut": EtcdCuts,
     "redis, connections are cut": RedisCuts,
+    "zookeeper, leaders fail": ZookeeperLeaders,
+    "zookeeper, connections are cut": ZookeeperCuts,
 }
 
 
@@ -88,6 +90,7 @@ def test_a_failover_that_forgets() -> None:
 BROKEN = {
     "etcd": (EtcdCuts, next(one for one, _, _ in mutants.ETCD if one.number == 802)),
     "redis": (RedisCuts, mutants.BESIDE),
+    "zookeeper": (ZookeeperCuts, next(one for one, _, _ in mutants.ZOOKEEPER if one.number == 824)),
 }
 
 

@@ -22,6 +22,7 @@ from ..golang import GO
 from ..proxy import Proxy
 from ..server import Server
 from ..waiting import until
+from ..zookeeper import Zookeeper
 
 FOLDER = ROOT / "python-tests/models/porcupine"
 PROGRAM = ROOT / "build/porcupine/judge"
@@ -117,6 +118,46 @@ class EtcdLeaders(World):
 
     def stop(self) -> None:
         self.etcd.stop()
+
+
+class ZookeeperLeaders(World):
+    """Three members; the leader is killed, or stopped, again and again."""
+
+    options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 50}
+
+    def __init__(self) -> None:
+        self.zookeeper = Zookeeper(3)
+        self.url = self.zookeeper.url
+
+    def fault(self) -> None:
+        leader = self.zookeeper.leader()
+        others = [member for member in self.zookeeper.members if member is not leader]
+        leader.pause() if self.faults % 2 else leader.kill()
+        until(lambda: any(member.mode() == "leader" for member in others), timeout=30)
+        leader.resume() if self.faults % 2 else leader.start(self.zookeeper.members)
+        assert self.zookeeper.is_up(60)
+
+    def stop(self) -> None:
+        self.zookeeper.stop()
+
+
+class ZookeeperCuts(World):
+    """One server; connections are cut. For builds that are broken: nothing but the client is in doubt."""
+
+    options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 100}
+    every = 40
+
+    def __init__(self) -> None:
+        self.zookeeper = Zookeeper()
+        self.proxy = Proxy((self.zookeeper.members[0].host, self.zookeeper.members[0].port))
+        self.url = f"zookeeper://{self.proxy.host}:{self.proxy.port}"
+
+    def fault(self) -> None:
+        self.proxy.cut()
+
+    def stop(self) -> None:
+        self.proxy.close()
+        self.zookeeper.stop()
 
 
 class EtcdCuts(World):

@@ -92,7 +92,7 @@ static void set_alarm(struct w_process *process)
     int64_t at = process->loop ? w_when(process, process->next) : INT64_MAX;
 
     process->alarm++;
-    if (at < process->paused_until)
+    if (at < process->paused_until || (process->dirty && w.now < process->paused_until))
         at = process->paused_until;
     if (at == INT64_MAX)
         return;
