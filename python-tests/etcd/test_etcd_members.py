@@ -4,8 +4,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -13,8 +11,9 @@ from typing import Any, Callable
 
 import pytest
 
-from harness.agent import now
-from harness.build import LIBRARY, ROOT, clean_env
+from harness.agent import Agent, now
+from harness.build import LIBRARY, ROOT
+from harness.engines.disks import SLOW, fill, slow_syncs, small_disk
 from harness.etcd import LOCAL, Etcd
 from harness.faults import Island, Namespace, can_drop_packets, times
 from harness.tally import tell
@@ -232,7 +231,7 @@ def test_l15_a_client_that_does_not_reach_the_leader(new_etcd: Make, new_agent: 
 # ---- disks
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="it needs strace, which delays system calls")
+@SLOW
 @pytest.mark.parametrize("rounds", times(1, 8, soak=30))
 def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: pathlib.Path) -> None:
     """Two of three members take 0.7 s for each sync, longer than a command may take: held locks stay, attempts that were given up leave
@@ -242,24 +241,19 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     client, other = (new_agent().open(etcd, lease_ms=30000, command_timeout_ms=600) for _ in range(2))
     kept = client.lock("kept")
     token, last = kept.acquire(1, 5000).ok.token, 0
-    syncs = "--inject=fsync,fdatasync:delay_enter=700000"
-    tracers = [subprocess.Popen(["strace", "-f", "-q", "-o", str(tmp_path / node.name), "-e", "trace=fsync,fdatasync", syncs, "-p",
-                                 str(node.process.pid)], stderr=subprocess.DEVNULL, env=clean_env()) for node in etcd.nodes[:2]]  # fmt: skip
-    until(lambda: (etcd.call("kv/put", key="sync", value="x"), all((tmp_path / node.name).exists() for node in etcd.nodes[:2]))[1], timeout=60)
-    for turn in range(rounds):
-        for one in (client, other):
-            lock = one.lock("job")
-            answer = lock.acquire(1, 3000)
-            assert answer.status in ("OK", "TIMED_OUT", "UNREACHABLE"), answer
-            if answer.status == "OK":
-                assert answer.token > last
-                last = answer.token
-                assert lock.release(1).status in ("OK", "UNREACHABLE", "LOST")
-    assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-    for tracer in tracers:
-        tracer.send_signal(signal.SIGINT)
-        tracer.wait(20)
-    fired = sum((tmp_path / node.name).read_text().count("sync(") for node in etcd.nodes[:2])
+    with slow_syncs([node.process.pid for node in etcd.nodes[:2] if node.process], tmp_path) as syncs:
+        etcd.call("kv/put", key="sync", value="x")
+        for _ in range(rounds):
+            for one in (client, other):
+                lock = one.lock("job")
+                answer = lock.acquire(1, 3000)
+                assert answer.status in ("OK", "TIMED_OUT", "UNREACHABLE"), answer
+                if answer.status == "OK":
+                    assert answer.token > last
+                    last = answer.token
+                    assert lock.release(1).status in ("OK", "UNREACHABLE", "LOST")
+        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+        fired = syncs()
     lock = other.lock("job")
     assert lock.acquire(2, 20000).ok.token > last
     lock.release(2).ok
@@ -271,32 +265,24 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it needs a file system of its own: run it as root")
 def test_l17_a_full_disk(new_agent: Make, tmp_path: pathlib.Path) -> None:
     """The leader's disk is full and the leader dies: held locks stay, and the others serve."""
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200m", "small", str(small)], check=True)
-    try:
-        with Etcd(3, places=[LOCAL, LOCAL, ("127.0.0.1", ("env", f"ETCD_WAL_DIR={small}/wal"))]) as etcd:
-            full = etcd.nodes[2]
-            etcd.lead(full)
-            client = new_agent().open(etcd, lease_ms=10000, command_timeout_ms=700)
-            kept, lock = client.lock("kept"), client.lock("job")
-            token = kept.acquire(1, 5000).ok.token
-            assert full.process
-            with open(small / "filler", "wb") as filler, contextlib.suppress(OSError):
-                while filler.write(bytes(1 << 20)):
-                    filler.flush()
-            for number in range(200):
-                if full.process.poll() is not None:
-                    break
-                with contextlib.suppress(OSError, RuntimeError):
-                    etcd.nodes[number % 2].call("kv/put", key="large", value="x" * 1_000_000)
-            assert full.process.poll() is not None, "the disk was not full"
-            assert lock.acquire(1, 20000).ok.token > token
-            lock.release(1).ok
-            assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-            tell(done=1, fired=1)
-    finally:
-        subprocess.run(["umount", "-l", str(small)], check=True)
+    with small_disk(tmp_path, "200m") as small, Etcd(3, places=[LOCAL, LOCAL, ("127.0.0.1", ("env", f"ETCD_WAL_DIR={small}/wal"))]) as etcd:
+        full = etcd.nodes[2]
+        etcd.lead(full)
+        client = new_agent().open(etcd, lease_ms=10000, command_timeout_ms=700)
+        kept, lock = client.lock("kept"), client.lock("job")
+        token = kept.acquire(1, 5000).ok.token
+        assert full.process
+        fill(small)
+        for number in range(200):
+            if full.process.poll() is not None:
+                break
+            with contextlib.suppress(OSError, RuntimeError):
+                etcd.nodes[number % 2].call("kv/put", key="large", value="x" * 1_000_000)
+        assert full.process.poll() is not None, "the disk was not full"
+        assert lock.acquire(1, 20000).ok.token > token
+        lock.release(1).ok
+        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
+        tell(done=1, fired=1)
 
 
 # ---- clocks

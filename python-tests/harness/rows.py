@@ -185,6 +185,11 @@ Z-11 20 ZooKeeper: the leader of three is killed, or stopped
 Z-12 1 ZooKeeper: each member in turn stops
 Z-13 1 ZooKeeper: no member answers
 Z-14 50 ZooKeeper: the answer to a try is lost
+Z-15 10 ZooKeeper: the leader is cut off from the followers
+Z-16 20 ZooKeeper: a client is cut off from its member
+Z-17 30 ZooKeeper: most members have slow disks
+Z-18 1 ZooKeeper: the leader's disk is full
+Z-19 8 ZooKeeper: a member's clock is a day ahead
 """
 ROWS = {line[:4]: (int(line[5:].split(" ", 1)[0]), line[5:].split(" ", 1)[1]) for line in TABLE.split("\n") if line}
 GROUPS = {

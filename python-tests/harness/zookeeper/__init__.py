@@ -6,6 +6,7 @@
         zookeeper.admin.set("/lock/x", b"")         # a kazoo client
         zookeeper.members[0].pause(); .resume(); .kill(); .restart()
         zookeeper.leader()                          # the member that leads
+        zookeeper.lead(zookeeper.members[2])        # the last one can be made to
 
 The server is that of Debian's package, or the jars that DLOCK_ZOOKEEPER names, as a class path.
 """
@@ -44,16 +45,20 @@ PROPERTIES = {"znode.container.checkIntervalMs": 500, "zookeeper.preAllocSize": 
               "org.slf4j.simpleLogger.defaultLogLevel": "warn"}  # fmt: skip
 
 
+Place = tuple[str, tuple[str, ...]]  # address, words before the command
+LOCAL: Place = ("127.0.0.1", ())
+
+
 class Member:
-    def __init__(self, number: int, folder: pathlib.Path, settings: dict[str, Any]) -> None:
-        self.number, self.folder, self.settings = number, folder / str(number), settings
-        self.name, self.host = f"member {number}", str(settings.get("clientPortAddress", "127.0.0.1"))
+    def __init__(self, number: int, folder: pathlib.Path, settings: dict[str, Any], place: Place = LOCAL) -> None:
+        self.number, self.folder, self.settings = number, folder, settings
+        self.name, self.host, self.prefix = f"member {number}", str(settings.get("clientPortAddress", place[0])), place[1]
         self.port, self.secure, self.peer, self.election = (free_port() for _ in range(4))
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, members: list[Member]) -> None:
         self.folder.mkdir(exist_ok=True)
-        lines = {**SETTINGS, "dataDir": self.folder, "clientPort": self.port, **self.settings}
+        lines = {**SETTINGS, "dataDir": self.folder, "clientPort": self.port, "clientPortAddress": self.host, **self.settings}
         if "ssl.keyStore.location" in lines:
             lines |= {"secureClientPort": self.secure, "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory"}
         if len(members) > 1:
@@ -62,7 +67,7 @@ class Member:
         config = self.folder / "zoo.cfg"
         config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         properties = [f"-D{name}={value}" for name, value in PROPERTIES.items()]
-        command = ["setpriv", "--pdeathsig", "KILL", "java", *QUICK, *properties, "-cp", JARS]
+        command = [*self.prefix, "setpriv", "--pdeathsig", "KILL", "java", *QUICK, *properties, "-cp", JARS]
         command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -113,13 +118,15 @@ class Member:
 
 
 class Zookeeper:
-    def __init__(self, *settings: Any) -> None:
+    def __init__(self, *settings: Any, places: list[Place] | None = None, folders: dict[int, pathlib.Path] | None = None) -> None:
+        """places: where each member is, and what its command begins with. folders: of the data of some."""
         count = settings[0] if settings and isinstance(settings[0], int) else 1
         more = dict(str(one).split("=", 1) for one in settings if not isinstance(one, int))
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
         self._admin: KazooClient | None = None
         for attempt in range(5):  # a port may be taken between the check and the start
-            self.members = [Member(number + 1, self.folder, more) for number in range(count)]
+            self.members = [Member(number + 1, (folders or {}).get(number, self.folder / str(number + 1)), more, places[number] if places else LOCAL)
+                            for number in range(count)]  # fmt: skip
             for member in self.members:
                 member.start(self.members)
             if self.is_up():
@@ -196,6 +203,13 @@ class Zookeeper:
             if member.mode() in ("leader", "standalone"):
                 return member
         raise RuntimeError("there is no leader")
+
+    def lead(self, member: Member) -> None:
+        """Makes the last member the leader: it has the highest number, which decides between members that know as much."""
+        assert self.is_up(60)
+        while (leader := self.leader()) is not member:
+            leader.restart()
+            assert self.is_up(60)
 
     def end(self) -> None:
         for member in self.members:
