@@ -719,6 +719,17 @@ METRICS = (
     )), "bindings/test_scenarios.py", "test_scenario and metrics and own-python"),
 )  # fmt: skip
 
+# No defect: test_metrics_cost.py counts the instructions of these functions.
+MEASURED = Mutant(867, "what measures is not inlined", caught=False, edits=tuple(
+    (f"client/{name}.c", f'#include "{first}.h"\n', f'#include "{first}.h"\n#include "metrics/metrics.h"\n'
+     "#define MEASURED __attribute__((noinline, unused)) static void\n"
+     "MEASURED measured_note(struct dli_metrics *m, enum dli_measure what, int64_t value) { dli_metrics_note(m, what, value); }\n"
+     "MEASURED measured_asked(struct dli_metrics *m) { dli_metrics_asked(m); }\n"
+     "MEASURED measured_hold(struct dli_metrics *m, int64_t held, int32_t turns) { dli_metrics_hold(m, held, turns); }\n"
+     "#define dli_metrics_note measured_note\n#define dli_metrics_asked measured_asked\n#define dli_metrics_hold measured_hold\n")
+    for name, first in (("acquire", "acquire"), ("waiter", "multi"), ("exchange", "waitlist"), ("transfer", "operation"), ("pass", "waitlist"), ("renewal", "multi"))
+))  # fmt: skip
+
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(821, "another node is made without a look for the first one", edits=(
