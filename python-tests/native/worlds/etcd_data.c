@@ -70,8 +70,17 @@ void e_put(struct e_bytes name, int64_t lease, int64_t revision)
     note(key, 0, revision);
 }
 
+static void free_keys(struct e_key *keys)
+{
+    for (struct e_key *next; keys; keys = next) {
+        next = keys->next;
+        free(keys);
+    }
+}
+
 int e_delete(struct e_bytes key, struct e_bytes end, int64_t revision)
 {
+    struct e_key *gone = NULL; /* freed at the end: key may be the name of one of them */
     int count = 0;
 
     for (struct e_key **at = &e.keys; *at;) {
@@ -84,9 +93,11 @@ int e_delete(struct e_bytes key, struct e_bytes end, int64_t revision)
         *at = one->next;
         note(one, 1, revision);
         w_judge_freed(one->created, 0);
-        free(one);
+        one->next = gone;
+        gone = one;
         count++;
     }
+    free_keys(gone);
     return count;
 }
 
@@ -183,10 +194,7 @@ static void end(void)
     e_watches_end();
     while (e.leases)
         unlink_lease(e.leases);
-    for (struct e_key *key = e.keys, *next; key; key = next) {
-        next = key->next;
-        free(key);
-    }
+    free_keys(e.keys);
     free(e.history);
     memset(&e, 0, sizeof e);
 }
