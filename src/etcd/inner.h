@@ -317,6 +317,9 @@ void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, cons
 /* Begin a watch, or begin it anew. */
 void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_watching *what);
 
+/* Forget all watches, without a word to the server. */
+void dli_etcd_watches_end(struct dli_etcd *etcd);
+
 /* Watch only this key, for all who wait for it by one negative number. */
 void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision);
 

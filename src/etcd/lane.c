@@ -107,6 +107,7 @@ void dli_etcd_shut(struct dli_lane *lane)
         dli_etcd_exams_end(etcd);
         dli_etcd_sessions_end(etcd);
         dli_grpc_shut(&etcd->grpc);
+        dli_etcd_watches_end(etcd);
     }
-    dli_lane_give_back(lane);
+    dli_lane_end(lane);
 }

@@ -266,15 +266,21 @@ static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
     dli_etcd_news_free(&it);
 }
 
+void dli_etcd_watches_end(struct dli_etcd *etcd)
+{
+    struct dli_etcd_node *node;
+
+    while ((node = dli_etcd_any(&etcd->watched)))
+        stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
+}
+
 static void ended(struct dli_grpc_call *call)
 {
     struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
-    struct dli_etcd_node *node;
 
     dli_buffer_drop(&call->out, call->out.size);
     dli_buffer_drop(&call->in, call->in.size);
-    while ((node = dli_etcd_any(&etcd->watched)))
-        stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
+    dli_etcd_watches_end(etcd);
     etcd->stale = 1;
     if (etcd->grpc.session && call->code > 0)
         dli_grpc_leave(&etcd->grpc, "ended its watches");

@@ -186,6 +186,19 @@ void dli_lane_give_back(struct dli_lane *lane)
     }
 }
 
+void dli_lane_end(struct dli_lane *lane)
+{
+    uint32_t *over = &lane->lanes->over;
+
+    if (lane->index == 0) {
+        __atomic_store_n(over, 1, __ATOMIC_RELEASE);
+        dli_futex_wake(over, INT32_MAX);
+    }
+    while (!__atomic_load_n(over, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(over, 0);
+    dli_lane_give_back(lane);
+}
+
 int dli_lane_sleep(struct dli_lane *lane)
 {
     struct dli_lanes *lanes = lane->lanes;

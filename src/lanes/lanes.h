@@ -28,6 +28,7 @@ struct dli_lanes {
     int shut;
     uint32_t words[DLI_LANES_WORDS], slots; /* atomics, futexes: callers of execute sleep on them */
     int64_t commands;                       /* atomic: jobs so far */
+    uint32_t over;                          /* atomic, futex: lane 0 has ended; no more jobs come back */
 };
 
 /* What the lanes know of a job. The rest of it belongs to lane 0 while it is under way. */
@@ -59,6 +60,9 @@ void dli_lane_execute(struct dli_lane *lane, struct dli_lane_job *job);
 
 /* Run done of the jobs that came back. */
 void dli_lane_give_back(struct dli_lane *lane);
+
+/* The same for the last time. Lane 0 has failed all jobs before; every other lane waits for that. */
+void dli_lane_end(struct dli_lane *lane);
 
 /* 0: the lane may sleep, and is woken for new jobs. -1: there is work. */
 int dli_lane_sleep(struct dli_lane *lane);

@@ -98,5 +98,5 @@ void dli_zk_shut(struct dli_lane *lane)
         dli_zk_checks_end(zk);
         dli_zk_sessions_end(zk);
     }
-    dli_lane_give_back(lane);
+    dli_lane_end(lane);
 }
