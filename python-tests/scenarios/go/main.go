@@ -249,8 +249,8 @@ func doMetric(w []string) string {
 		return status(err)
 	}
 	for _, line := range strings.Split(text, "\n") {
-		if value, found := strings.CutPrefix(line, w[1]+" "); found {
-			return "OK value=" + value
+		if strings.HasPrefix(line, w[1]+" ") {
+			return "OK value=" + line[len(w[1])+1:]
 		}
 	}
 	return "NOT_FOUND"
