@@ -1,7 +1,8 @@
 /*
  * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has four words. A
- * thread whose futex wait began while the first word was 1 goes on only when that word is 0. This concerns waits by
- * syscall() only: the library's, not those of the C library. A thread that writes to the descriptor whose number is the
+ * thread whose futex wait with a timeout began while the first word was 1 goes on only when that word is 0. This concerns
+ * waits by syscall() only: the library's, not those of the C library; and there those of waiters, not those for an
+ * answer of the server, which have no timeout. A thread that writes to the descriptor whose number is the
  * third word stops where it next locks a mutex, until that word is 0. The second and the fourth word count stopped
  * threads.
  */
@@ -56,9 +57,8 @@ long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         words[i] = va_arg(more, long);
     va_end(more);
-    late =
-        number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && __atomic_load_n(&page[0], __ATOMIC_SEQ_CST);
-
+    late = number == SYS_futex && (words[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && words[3] &&
+           __atomic_load_n(&page[0], __ATOMIC_SEQ_CST);
     result = next(number, words[0], words[1], words[2], words[3], words[4], words[5]);
     if (late) {
         __atomic_add_fetch(&page[1], 1, __ATOMIC_SEQ_CST);
