@@ -303,7 +303,8 @@ def test_both_subscribe_once(agent: Agent, cluster: Cluster) -> None:
     before = {verb: calls(node, verb) for verb in ("subscribe", "ssubscribe")}
     woken(agent, cluster, "both", "write", "PUBLISH", rounds)
     made = {verb: calls(node, verb) - before[verb] for verb in before}
-    assert made == {"subscribe": rounds + 1, "ssubscribe": rounds}  # our own channel is a plain one
+    assert made["subscribe"] == made["ssubscribe"] + 1  # our own channel is a plain one
+    assert rounds <= made["ssubscribe"] < rounds + 3  # on a busy machine a wait may begin again
 
 
 # ---- rights
