@@ -187,7 +187,7 @@ def test_names_of_curator() -> None:
     known = b""
     for jar in [*(MADE / "jars").glob("curator-*.jar"), *(MADE / "jars").glob("zookeeper-*.jar")]:
         with zipfile.ZipFile(jar) as file:
-            wanted = r"org/apache/(curator/framework/(CuratorFramework\w*|recipes/locks/\w+)|curator/CuratorZookeeperClient|zookeeper/(ZooKeeper|data/Stat))\.class"
+            wanted = r"org/apache/(curator/framework/(CuratorFramework\w*|recipes/(locks|barriers)/\w+)|curator/CuratorZookeeperClient|zookeeper/(ZooKeeper|data/Stat))\.class"
             known += b"".join(file.read(name) for name in file.namelist() if re.fullmatch(wanted, name))
     for call, _ in rows():
         for name in re.findall(r"\b(\w+)\(", call):

@@ -37,8 +37,9 @@ def test_options_that_mean_nothing_to_zookeeper(agent: Agent, option: str) -> No
 
 def test_options_of_a_lock_that_mean_nothing_to_zookeeper(zookeeper: Zookeeper, agent: Agent) -> None:
     client = agent.open(zookeeper)
-    answer = client.new("job", min_hold_ms=5)
-    assert answer.status == "INVALID_OPTION" and "min_hold_ms" in answer.message
+    for option in ("min_hold_ms", "lock_delay_ms"):
+        answer = client.new("job", **{option: 5})
+        assert answer.status == "INVALID_OPTION" and option in answer.message
 
 
 @pytest.mark.parametrize("kind", ["semaphore"])

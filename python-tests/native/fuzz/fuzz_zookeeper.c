@@ -107,7 +107,7 @@ static void names(const struct frame *frame, struct dli_zk_text body)
 
     if (dli_zk_decode_count(&body, &left))
         return;
-    while (left-- > 0 && dli_zk_decode_name(&body, &name) == 0)
+    for (; left > 0 && dli_zk_decode_name(&body, &name) == 0; left--)
         touch(frame, name);
 }
 
