@@ -123,3 +123,10 @@ install_in() {
     inside "$dir" / apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" >"$dir.apt.log" 2>&1 ||
         { tail -n 30 "$dir.apt.log"; fail "apt-get install $*: failed, see $dir.apt.log"; }
 }
+
+# no_compiler DIR: fails if the root could compile a program: then a trial there proves nothing.
+no_compiler() {
+    if inside "$1" / sh -c 'command -v cc || command -v gcc || command -v clang' || compgen -G "$1/usr/lib/*/libdlock.so" >&2; then
+        fail "a compiler or a development file is here: this proves nothing"
+    fi
+}

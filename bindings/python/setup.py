@@ -43,7 +43,8 @@ def compile_library(to: pathlib.Path) -> None:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     compiler += ["-O2", "-fstack-protector-strong", *shlex.split(os.environ.get("CFLAGS", ""))]
     flags, names = (sources / "flags.txt").read_text().split(), (sources / "sources.txt").read_text().split()
-    link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=dlock.map", "-Wl,-z,nodelete", "-Wl,-z,relro", "-Wl,-z,now"]
+    link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=dlock.map", "-Wl,-z,nodelete", "-Wl,-z,relro", "-Wl,-z,now",
+            "-Wl,-z,defs"]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [f"{folder}/{number}.o" for number in range(len(names))]
         list(pool.map(run, [[*compiler, *flags, "-c", name, "-o", made] for name, made in zip(names, objects)]))

@@ -163,6 +163,8 @@ def filled(roff: str) -> str:
 def tidy(roff: str, names: list[str]) -> str:
     """The same page in man(7) alone, without the macros that docutils defines, and with every name that it is about."""
     roff = re.sub(r"\A(?:.*\n)*?(?=\.TH )", '.\\" Written by docs/man/make.py: do not edit.\n', roff)
+    if "\n.TS\n" in roff:
+        roff = "'\\\" t\n" + roff  # man must run tbl
     roff = re.sub(r"^\.INDENT ([\d.]+)$", r".RS \1", re.sub(r"^\.UNINDENT$", ".RE", roff, flags=re.M), flags=re.M)
     roff = re.sub(r"^\.ft [CP]\n", "", roff, flags=re.M)
     roff = re.sub(r"^(\.S[HS] .*\n)\.sp\n", r"\1", roff, flags=re.M)

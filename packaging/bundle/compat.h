@@ -6,7 +6,8 @@
 
 #include <features.h>
 
-#if defined(__GLIBC__) && !__GLIBC_PREREQ(2, 25)
+#ifdef __GLIBC__ /* not musl */
+#if !__GLIBC_PREREQ(2, 25)
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -24,6 +25,7 @@ static inline long dli_compat_getrandom(void *bytes, size_t size, unsigned flags
     return syscall(SYS_getrandom, bytes, size, flags);
 }
 #define getrandom dli_compat_getrandom
+#endif
 #endif
 
 #endif

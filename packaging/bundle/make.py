@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -39,8 +40,10 @@ def run(*words: object, cwd: pathlib.Path = ROOT) -> str:
 
 
 def fetch(folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    """The sources of this release of the distribution, with its security patches. apt checks their signatures."""
+    """The sources of this release of the distribution, with its security patches. apt checks their signatures. They are kept for a day."""
     lists, unpacked = folder / "apt", folder / "vendor"
+    if (unpacked / "fetched").exists() and time.time() - (unpacked / "fetched").stat().st_mtime < 86400:
+        return trees(unpacked)
     shutil.rmtree(unpacked, ignore_errors=True)
     for path in (lists / "lists/partial", unpacked):
         path.mkdir(parents=True, exist_ok=True)
@@ -54,6 +57,11 @@ def fetch(folder: pathlib.Path) -> dict[str, pathlib.Path]:
            "-o", "APT::Sandbox::User=root"]
     run(*apt, "update")
     run(*apt, "source", *VENDORED, cwd=unpacked)
+    (unpacked / "fetched").touch()
+    return trees(unpacked)
+
+
+def trees(unpacked: pathlib.Path) -> dict[str, pathlib.Path]:
     return {name: next(path for path in unpacked.glob(f"{name}-[0-9]*") if path.is_dir()) for name in VENDORED}
 
 

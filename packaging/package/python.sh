@@ -3,10 +3,19 @@
 #
 # One wheel for all Pythons of a platform: the binding is pure Python, the library is that of packaging/bundle/build.sh. auditwheel
 # checks each wheel and gives it its tag.
+#
+# Clean roots try them with packaging/smoke: the wheel of this machine's platform in each release of SUITES, and the other one under
+# qemu, both without a compiler; the source distribution where only a C compiler is. SUITES="" leaves that out; else it needs root.
+# needs: binutils-aarch64-linux-gnu python3-venv
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+# shellcheck source=packaging/roots.sh
+source "$root/packaging/roots.sh"
 bundle=$root/build/bundle
+rooms=$root/build/rooms
+suites=${SUITES-bookworm trixie}
+HOME_INSIDE=~root
 source=$root/build/packages/source/python
 out=$root/build/packages/python
 tools=$bundle/tools
@@ -24,7 +33,13 @@ cp -R "$bundle/libdlock" "$source/libdlock"
 echo "graft libdlock" >"$source/MANIFEST.in"
 
 python() { (cd "$source" && "$tools/bin/python" -m build --no-isolation "$@" >"$out/build.log" 2>&1) || { cat "$out/build.log"; exit 1; }; }
-python --sdist --outdir "$out"
+python --sdist --outdir "$source/dist"
+for file in "$source"/dist/*.tar.gz; do # setuptools puts the time of the build into it
+    mkdir "$source/sdist"
+    tar -C "$source/sdist" -xf "$file"
+    tar -C "$source/sdist" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" -cf - . --transform='s|^\./||' |
+        gzip -9n >"$out/${file##*/}"
+done
 for platform in "$@"; do
     rm -rf "$source/build"
     DLOCK_BUNDLE=$bundle/$platform/libdlock.so.1 DLOCK_PLATFORM=linux-$platform python --wheel --outdir "$source/dist"
@@ -33,3 +48,66 @@ for platform in "$@"; do
 done
 rm -f "$out/build.log"
 (cd "$out" && sha256sum -- *.whl *.tar.gz | tee SHA256SUMS)
+
+# room SUITE PACKAGE...: a clean root with what was built and with an environment of Python that has pip.
+room() {
+    room=$rooms/python-$1
+    clean_root "$1" "$room"
+    install_in "$room" redis-server python3-venv "${@:2}"
+    mkdir -p "$room/srv"
+    cp "$out"/* "$room/srv"
+    cp -R "$root/packaging/smoke" "$room/srv/smoke"
+    inside "$room" /srv python3 -m venv env
+}
+
+smoke() { # LABEL FOLDER: with the python3 in that folder
+    inside "$room" /srv PATH="$2:/usr/sbin:/usr/bin:/sbin:/bin" smoke/smoke.sh python
+    echo "-- $1 works"
+    rm -rf --one-file-system "$room"
+}
+
+try_wheel() {
+    room "$1"
+    no_compiler "$room"
+    inside "$room" /srv sh -ec "env/bin/pip install --quiet --no-index ./*$(uname -m).whl"
+    smoke "$1, $(uname -m): the wheel" /srv/env/bin
+}
+
+try_source() {
+    room "$1" gcc libc6-dev
+    inside "$room" /srv sh -ec 'env/bin/pip install --quiet ./*.tar.gz'
+    smoke "$1: the source distribution" /srv/env/bin
+}
+
+# The other platform's Python and C library are unpacked beside those of the root, and qemu runs them.
+# shellcheck disable=SC2016 # for the shell inside
+try_foreign() {
+    local suite=$1 platform=$2 arch=$3
+    room=$rooms/python-$suite-$arch
+    clean_root "$suite" "$room"
+    inside "$room" / sh -ec 'dpkg --add-architecture "$1"; apt-get -qq update; apt-get -qq -y --no-install-recommends --download-only install python3:"$1"
+        mkdir -p /srv/other; for package in /var/cache/apt/archives/*_"$1".deb; do dpkg-deb -x "$package" /srv/other; done' - "$arch" >"$room.apt.log" 2>&1 ||
+        { tail -n 20 "$room.apt.log"; fail "Python for $arch: see $room.apt.log"; }
+    install_in "$room" redis-server python3-venv qemu-user-static
+    no_compiler "$room"
+    cp "$out"/*"$platform.whl" "$room/srv"
+    cp -R "$root/packaging/smoke" "$room/srv/smoke"
+    inside "$room" /srv sh -ec 'python3 -m venv env; mkdir bin
+        env/bin/pip install --quiet --no-index --only-binary=:all: --platform "manylinux2014_$1" --target wheel ./*.whl
+        printf "#!/bin/sh\nPYTHONPATH=/srv/wheel exec qemu-%s-static -L /srv/other /srv/other/usr/bin/python3 \"\$@\"\n" "$1" >bin/python3; chmod 755 bin/python3' - "$platform"
+    inside "$room" /srv bin/python3 -c 'import platform; print("-- Python", platform.python_version(), platform.machine())'
+    smoke "$suite, $platform under qemu: the wheel" /srv/bin
+}
+
+[ -n "$suites" ] || exit 0
+[ "$(id -u)" = 0 ] || fail "root folders need root"
+mkdir -p "$rooms"
+exec 9>"$rooms/.python.lock"
+flock 9
+for suite in $suites; do
+    try_wheel "$suite"
+    try_source "$suite"
+done
+for platform in "$@"; do
+    if [ "$platform" = aarch64 ] && [ "$(uname -m)" != aarch64 ]; then try_foreign "${suites%% *}" aarch64 arm64; fi
+done

@@ -45,10 +45,13 @@ struct visit {
     void *owner;
 };
 
-static void visit_node(const void *node, VISIT which, void *closure)
-{
-    const struct visit *visit = closure;
+static _Thread_local const struct visit *visiting; /* twalk has no argument for it; not every C library has twalk_r */
 
+static void visit_node(const void *node, VISIT which, int depth)
+{
+    const struct visit *visit = visiting;
+
+    (void)depth;
     if (which == postorder || which == leaf)
         visit->each(visit->owner, *(struct dli_etcd_node *const *)node);
 }
@@ -56,7 +59,9 @@ static void visit_node(const void *node, VISIT which, void *closure)
 void dli_etcd_each(const struct dli_etcd_table *table, void (*each)(void *owner, struct dli_etcd_node *node),
                    void *owner)
 {
-    struct visit visit = {each, owner};
+    const struct visit visit = {each, owner}, *outer = visiting;
 
-    twalk_r(table->root, visit_node, &visit);
+    visiting = &visit;
+    twalk(table->root, visit_node);
+    visiting = outer;
 }

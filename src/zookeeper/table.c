@@ -65,19 +65,24 @@ struct visit {
     void *owner;
 };
 
-static void visit_entry(const void *node, VISIT which, void *closure)
-{
-    const struct visit *visit = closure;
+static _Thread_local const struct visit *visiting; /* twalk has no argument for it; not every C library has twalk_r */
 
+static void visit_entry(const void *node, VISIT which, int depth)
+{
+    const struct visit *visit = visiting;
+
+    (void)depth;
     if (which == postorder || which == leaf)
         visit->each(visit->owner, *(struct dli_zk_entry *const *)node);
 }
 
 void dli_zk_each(const struct dli_zk *zk, void (*each)(void *owner, struct dli_zk_entry *entry), void *owner)
 {
-    struct visit visit = {each, owner};
+    const struct visit visit = {each, owner}, *outer = visiting;
 
-    twalk_r(zk->entries, visit_entry, &visit);
+    visiting = &visit;
+    twalk(zk->entries, visit_entry);
+    visiting = outer;
 }
 
 /* ---- spots: paths that are watched */

@@ -335,7 +335,9 @@ int main(int count, char **words)
     calls = strtoll(words[5], NULL, 10);
     begin_selves(self, strtoull(words[3], NULL, 10));
     pthread_rwlockattr_init(&writers_first);
+#ifdef __GLIBC__ /* musl has no choice */
     pthread_rwlockattr_setkind_np(&writers_first, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
     for (int i = 0; i < SIDES; i++) {
         pthread_rwlock_init(&storm_side[i].mutex, &writers_first);
         for (int j = 0; j < PLACES; j++)
