@@ -52,7 +52,7 @@ vendored protobuf-c protobuf-c "$(version protobuf-c)" protobuf-c libprotobuf-c
 printf "[binaries]\nc = 'musl-gcc'\npkg-config = 'pkg-config'\n[built-in options]\nc_args = ['-isystem', '%s', '-DNGHTTP2_STATICLIB']\n" "$prefix/include" >"$work/musl.ini"
 PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig meson setup "$work/build" "$root" --native-file "$work/musl.ini" --buildtype=release --prefix=/usr \
     --libdir=lib -Dwerror=true -Dtls=disabled -Detcd=enabled -Dstatic=true -Dman=disabled -Dprefer_static=true >"$work/meson.log" || { cat "$work/meson.log"; exit 1; }
-ninja --quiet -C "$work/build"
+ninja --quiet -C "$work/build" libdlock.so.1 libdlock.a tools/dlock/dlock meson-test-prereq >"$work/ninja.log" || { cat "$work/ninja.log"; exit 1; }
 meson test -C "$work/build" --no-rebuild --print-errorlogs
 DESTDIR=$work/installed meson install -C "$work/build" --no-rebuild --quiet
 tar -C "$work/installed" --sort=name --owner=0 --group=0 --mtime=@"$(git -C "$root" log -1 --format=%ct)" -cJf "$out/libdlock-musl-$(uname -m).tar.xz" .

@@ -104,10 +104,13 @@ try_foreign() {
 mkdir -p "$rooms"
 exec 9>"$rooms/.python.lock"
 flock 9
-for suite in $suites; do
-    try_wheel "$suite"
-    try_source "$suite"
-done
 for platform in "$@"; do
-    if [ "$platform" = aarch64 ] && [ "$(uname -m)" != aarch64 ]; then try_foreign "${suites%% *}" aarch64 arm64; fi
+    if [ "$platform" = "$(uname -m)" ]; then
+        for suite in $suites; do
+            try_wheel "$suite"
+            try_source "$suite"
+        done
+    elif [ "$platform" = aarch64 ]; then
+        try_foreign "${suites%% *}" aarch64 arm64
+    fi
 done

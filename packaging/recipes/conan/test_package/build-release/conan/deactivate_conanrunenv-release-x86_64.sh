@@ -1,0 +1,3 @@
+echo Restoring environment
+unset LD_LIBRARY_PATH
+unset DYLD_LIBRARY_PATH
