@@ -13,7 +13,7 @@ suite=${1:-bookworm}
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
 rooms=$root/build/rooms
 out=$root/build/packages/rpm
-HOME_INSIDE=/root
+HOME_INSIDE=~root
 
 [ "$(id -u)" = 0 ] || fail "root folders need root"
 mkdir -p "$rooms"

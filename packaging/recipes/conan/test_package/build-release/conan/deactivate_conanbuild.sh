@@ -1,1 +1,0 @@
-. "/work/h27/packaging/recipes/conan/test_package/build-release/conan/deactivate_conanbuildenv-release-x86_64.sh"

@@ -1,3 +1,0 @@
-echo Restoring environment
-unset LD_LIBRARY_PATH
-unset DYLD_LIBRARY_PATH
