@@ -78,18 +78,18 @@ MUTANTS = (
         ("engine/mutex.c", "    m->active->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
+        ("engine/drop.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
          "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
     Mutant(105, "the undo of a place in line ends before the place does", (
-        ("engine/mutex.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)", "m->want.longest_lease"),
+        ("engine/drop.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)", "m->want.longest_lease"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
         ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
     Mutant(107, "a patient waiter behind a mere try does not join the line", (
-        ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) || m->drop.number)", "if (m->drop.number)"),
+        ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) || m->active->drop.number)", "if (m->active->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if not gate_closed() then\n    given, left", "  if not lock then\n    given, left"),
@@ -101,13 +101,13 @@ MUTANTS = (
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
-        ("engine/exchange.c", "m->probe.at = now + pause < m->active->again ? now + pause : m->active->again;", "m->probe.at = m->active->again;"),
+        ("engine/exchange.c", "m->active->probe_at = now + pause < m->active->again ? now + pause : m->active->again;", "m->active->probe_at = m->active->again;"),
     )),
     Mutant(111, "an adopter leaves the grant to others, too", (
         ("redis/scripts/shared/adopt.lua", "  redis.call('HDEL', lock, from)\n", ""),
     )),
     Mutant(112, "a lock that lingered is never given back", (
-        ("engine/handover.c", "    dli_mutex_start_drop(m, now);\n", "    m->handover.linger_until = 0;\n    (void)now;\n"),
+        ("engine/handover.c", "    if (dli_mutex_start_drop(m, m->overdue ? m->handover.since : 0, now) == 0)\n", "    m->handover.linger_until = 0;\n    if (now < 0)\n"),
     )),
     Mutant(118, "a new counter gives a whole block", (
         ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
@@ -128,8 +128,8 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "or (tokens(fence, now(), 1, keep))", "or now() + 64"),
     )),
     Mutant(113, "a lingering lock is taken up with the token of its last hold", (
-        ("engine/handover.c", "    next->handed = 1;\n    m->handover.turns++;\n",
-         "    next->handed = 1;\n    m->handover.turns++;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
+        ("engine/handover.c", "    next->handed = 1;\n    m->turns++;\n",
+         "    next->handed = 1;\n    m->turns++;\n    m->tokens.next -= m->handover.linger_until != 0;\n"),
     )),
     Mutant(114, "a lock lingers longer than its grant may be used for turns", (
         ("engine/handover.c", "dli_earlier(now + dli_claim_linger(claim), turns_end(m));", "now + m->grant.lease;"),
@@ -483,7 +483,7 @@ UNNAMED = Mutant(616, "the first member is to blame", edits=(
 
 # Found by test_stray.py, of requests that come after the undo.
 STRAY = Mutant(604, "the undo does not say that a request may still be in flight", edits=(
-    ("engine/exchange.c", "wish->doubt = m->drop.number && m->drop.doubt;", "wish->doubt = 0;"),
+    ("engine/exchange.c", "wish->doubt = m->active->drop.number && m->active->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
 # Found by test_transfer.py, of adoptions whose answer is lost.
@@ -512,8 +512,8 @@ WAITERS = (
         ("engine/owners.c", "        if (((i - begin) & mask) < ((i - hole) & mask))\n", "        if (begin <= mask)\n"),
     )),
     Mutant(712, "a lost claim stays in the table when its owner has seen the loss", (
-        ("engine/mutex.c", "        dli_list_remove(&claim->link);\n        dli_owners_remove(m, claim);\n        claim->state = DLI_CLAIM_DONE;",
-         "        dli_list_remove(&claim->link);\n        claim->state = DLI_CLAIM_DONE;"),
+        ("engine/mutex.c", "        forget(m, claim);\n        claim->state = DLI_CLAIM_DONE;",
+         "        dli_ring_remove(&m->lost, &claim->link);\n        claim->state = DLI_CLAIM_DONE;"),
     )),
     Mutant(713, "without memory for a larger table the new claim is in none", (
         ("engine/owners.c", "    } else {\n        drop_table(owners);\n    }", "    }"),
@@ -525,15 +525,24 @@ WAITERS = (
         ("engine/mutex.c", "    m->active->hasty -= !claim->patient;\n", ""),
     )),
     Mutant(716, "the table never gets smaller", (
-        ("engine/owners.c", "(uint64_t)owners->count < owners->size / 16", "(uint64_t)owners->count < owners->size / 16384"),
+        ("engine/owners.c", "(uint64_t)m->claims < owners->size / 16", "(uint64_t)m->claims < owners->size / 16384"),
     )),
     Mutant(717, "owners at equal distances crowd in one place", (
         ("engine/owners.c", "    x = (x ^ x >> 33) * UINT64_C(0xff51afd7ed558ccd);\n    x = (x ^ x >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);\n", ""),
     )),
+    Mutant(720, "a release that there was no memory for is forgotten", (
+        ("engine/drop.c", "    m->handover.linger_until = now + AGAIN;\n", "    m->handover.linger_until = now - now;\n"),
+    )),
+    Mutant(721, "a lock that there was no memory to release is dropped, but its state stays", (
+        ("engine/mutex.c", "    m->overdue = 0;\n", ""),
+    )),
+    Mutant(722, "a loss needs the table of owners", (
+        ("engine/owners.c", "        if (m->claims > FEW && dli_active_own(m))\n", "        if (m->claims > FEW)\n"),
+    )),
 )  # fmt: skip
 # Found by the CPU time of many waiters.
 WALKS = Mutant(718, "many waiters are walked", edits=(
-    ("engine/owners.c", "        if (owners->count > FEW)\n", "        if (owners->count < 0)\n"),
+    ("engine/owners.c", "        if (m->claims > FEW && dli_active_own(m))\n", "        if (m->claims < 0)\n"),
 ))  # fmt: skip
 
 OUT_OF_TURN = (
@@ -715,7 +724,7 @@ METRICS = (
         ("client/acquire.c", "RELEASED, status == DLOCK_OK);\n    dli_waiter_unref(DLI_OBJECT(", "RELEASED, status != DLOCK_NOT_HELD);\n    dli_waiter_unref(DLI_OBJECT("),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and lost-python"),
     (Mutant(866, "a turn in memory ends the grant", edits=(
-        ("client/pass.c", "DLI_CLAIM_LEAVING ? entry->m.handover.turns : -1", "DLI_CLAIM_LEAVING || entry->m.handover.turns ? entry->m.handover.turns : -1"),
+        ("client/pass.c", "DLI_CLAIM_LEAVING ? entry->m.turns : -1", "DLI_CLAIM_LEAVING || entry->m.turns ? entry->m.turns : -1"),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and own-python"),
 )  # fmt: skip
 

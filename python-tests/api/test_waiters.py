@@ -78,6 +78,6 @@ def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     files = [ROOT / "python-tests/native/sim/waiters.c", *sorted((folder / "src/engine").glob("*.c"))]
     includes = [f"-I{folder / 'src'}", f"-I{folder / 'abi'}"]
     # The sanitizer ends a search that reads beyond what there is.
-    subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-fsanitize=address", *includes, *files, "-Wl,--wrap=calloc", "-o", tmp_path / "waiters"], check=True)
+    subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-fsanitize=address", *includes, *files, "-Wl,--wrap=calloc,--wrap=malloc", "-o", tmp_path / "waiters"], check=True)
     code, said = run("timeout", "-s", "KILL", 60, tmp_path / "waiters", 1, 12, 30_000)
     assert code != 0, said

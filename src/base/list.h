@@ -42,6 +42,48 @@ static inline void dli_list_remove(struct dli_link *link)
     dli_list_init(link);
 }
 
+/* A list of which only the last node is known. It takes half the memory of a list's head, and zeroes are an empty one. */
+struct dli_ring {
+    struct dli_link *last; /* NULL: it is empty */
+};
+
+/* The node is in no list. */
+static inline void dli_ring_append(struct dli_ring *ring, struct dli_link *link)
+{
+    if (ring->last)
+        dli_list_append(ring->last->next, link);
+    ring->last = link;
+}
+
+/* Take a node out of this ring, if it is in it. It may be in no list, but in no other one. */
+static inline void dli_ring_remove(struct dli_ring *ring, struct dli_link *link)
+{
+    if (ring->last == link)
+        ring->last = link->prev == link ? NULL : link->prev;
+    dli_list_remove(link);
+}
+
+/* The first node, and the one after link. NULL: there is none. */
+static inline struct dli_link *dli_ring_first(const struct dli_ring *ring)
+{
+    return ring->last ? ring->last->next : NULL;
+}
+
+static inline struct dli_link *dli_ring_next(const struct dli_ring *ring, const struct dli_link *link)
+{
+    return link == ring->last ? NULL : link->next;
+}
+
+/* Take the first node out. NULL: the ring is empty. */
+static inline struct dli_link *dli_ring_pop(struct dli_ring *ring)
+{
+    struct dli_link *first = dli_ring_first(ring);
+
+    if (first)
+        dli_ring_remove(ring, first);
+    return first;
+}
+
 /* Take the first node out. NULL: the list is empty. */
 static inline struct dli_link *dli_list_pop(struct dli_link *list)
 {

@@ -198,6 +198,12 @@ void dli_entry_forget_reason(struct dli_entry *entry);
 /* entry.mutex held, or the entry has no other user: free what is aside and over; with all, also what is not over. */
 void dli_entry_trim_aside(struct dli_entry *entry, int all);
 
+/*
+ * entry.mutex held: the gate is closed until then, or open (0). Without memory to note that, the gate is asked for again when
+ * it matters.
+ */
+void dli_entry_gate(struct dli_entry *entry, int64_t until, int64_t now);
+
 /* A hold's rules follow it. */
 static inline struct dli_mutex_rules *dli_entry_own_rules(struct dli_entry *hold)
 {

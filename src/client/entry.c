@@ -92,7 +92,7 @@ static void entry_free(struct dli_entry *entry)
 {
     const struct dli_store_ops *ops = entry->client->store->ops;
 
-    ops->request_free(entry->request);
+    ops->request_free(entry->m.active->request);
     if (!entry->parent && entry->place)
         ops->place_free(entry->place);
     if (entry->kind->per_owner) {
@@ -161,6 +161,7 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     if (!entry)
         return NULL;
     dli_short_init(&entry->mutex);
+    dli_active_init(&entry->m);
     entry->loop = -1;
     entry->refs = 1;
     entry->client = client;

@@ -65,16 +65,15 @@ struct dli_entry {
     struct dli_slot in_table; /* in client.table */
     const struct dli_kind *kind;
     struct dli_name name;
-    struct dli_place *place;     /* in the store */
-    struct dli_mutex m;          /* its rules are shared; a hold has its own, see dli_entry_own_rules */
-    struct dli_timer timer;      /* under the loop's mutex */
-    int64_t timer_at;            /* what the timer is set to; DLI_NEVER: not set */
-    struct dli_request *request; /* the exchange in flight, or NULL; exchange.c */
-    struct dli_aside *aside;     /* NULL: there is nothing of it */
-    uint32_t *woken;             /* futex of the caller to wake when the mutex is released */
-    struct dli_run *cut_off;     /* multi-locks to end when the mutex is released: no thread takes their next step */
-    struct dli_entry *parent;    /* with a ref */
-    struct dli_entry *before;    /* with a ref: the entry of the same owner's slot - 1 */
+    struct dli_place *place;  /* in the store */
+    struct dli_mutex m;       /* its rules are shared; a hold has its own, see dli_entry_own_rules */
+    struct dli_timer timer;   /* under the loop's mutex */
+    int64_t timer_at;         /* what the timer is set to; DLI_NEVER: not set */
+    struct dli_aside *aside;  /* NULL: there is nothing of it */
+    uint32_t *woken;          /* futex of the caller to wake when the mutex is released */
+    struct dli_run *cut_off;  /* multi-locks to end when the mutex is released: no thread takes their next step */
+    struct dli_entry *parent; /* with a ref */
+    struct dli_entry *before; /* with a ref: the entry of the same owner's slot - 1 */
     struct dli_subscription subscription;
     struct dli_link children; /* the holds of this name, by sibling; under client.mutex */
     struct dli_link sibling;
@@ -101,7 +100,7 @@ enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind with
  * Every held lock has one of each, so the sizes are bounds on x86-64. Before you raise one: can the new member be allocated
  * when it is needed? The whole of a held lock is measured in test_memory.py.
  */
-_Static_assert(DLI_ENTRY_SHORT <= 472, "a held lock has an entry");
+_Static_assert(DLI_ENTRY_SHORT <= 344, "a held lock has an entry");
 
 /* The failure of the last exchange, or NULL. */
 static inline const dlock_error *dli_entry_reason(const struct dli_entry *entry)

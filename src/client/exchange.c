@@ -16,7 +16,7 @@
 /* entry.mutex held: whether the answer is a grant whose token falls. The machine will give it back. */
 static int falls(const struct dli_entry *entry)
 {
-    return dli_mutex_refuses(&entry->m, &entry->request->exchange.answer);
+    return dli_mutex_refuses(&entry->m, &entry->m.active->request->exchange.answer);
 }
 
 /*
@@ -25,7 +25,7 @@ static int falls(const struct dli_entry *entry)
  */
 static void remember(struct dli_entry *entry, dlock_status status)
 {
-    const dlock_error *reason = entry->request->reason, *known = dli_entry_reason(entry);
+    const dlock_error *reason = entry->m.active->request->reason, *known = dli_entry_reason(entry);
     struct dli_aside *aside;
 
     if (status == DLOCK_OK && known && entry->m.active->failure == known->code)
@@ -56,31 +56,31 @@ static void log_cut(const struct dli_entry *entry, int64_t cut)
 /* entry.mutex held: the exchange is over. */
 static void drop_request(struct dli_entry *entry)
 {
-    entry->client->store->ops->request_free(entry->request);
-    entry->request = NULL;
+    entry->client->store->ops->request_free(entry->m.active->request);
+    entry->m.active->request = NULL;
 }
 
 /* entry.mutex held: give the answer to the machine, and count. That is the end of the request. */
 static void digest(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
-    const struct dli_answer *answer = &entry->request->exchange.answer;
+    const struct dli_answer *answer = &entry->m.active->request->exchange.answer;
     dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : answer->status;
 
     if (falls(entry))
-        dli_fail_forgot(entry->request->reason, answer->token, entry->m.tokens.end - 1);
+        dli_fail_forgot(entry->m.active->request->reason, answer->token, entry->m.tokens.end - 1);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         log_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
         dli_client_count(client, DLOCK_STAT_WIRE_GRANTS, 1);
-    if (answer->status == DLOCK_OK && answer->released && !entry->m.leaving && !entry->m.drop.lingered)
+    if (answer->status == DLOCK_OK && answer->released && !entry->m.active->leaving && !entry->m.active->drop.lingered)
         dli_client_count(client, DLOCK_STAT_UNDONE, 1);
-    if (answer->status == DLOCK_OK && answer->released && entry->m.drop.lingered)
-        dli_metrics_note(&client->metrics, DLI_HANDOVERS, entry->m.handover.turns);
+    if (answer->status == DLOCK_OK && answer->released && entry->m.active->drop.lingered)
+        dli_metrics_note(&client->metrics, DLI_HANDOVERS, entry->m.turns);
     dli_mutex_answer(&entry->m, answer, now);
-    if (entry->request->exchange.next.count && dli_mutex_owned(&entry->m) &&
-        entry->request->exchange.wish.want == entry->m.want.number)
-        dli_turns_begin(entry, &entry->request->exchange.next);
+    if (entry->m.active->request->exchange.next.count && dli_mutex_owned(&entry->m) &&
+        entry->m.active->request->exchange.wish.want == entry->m.want.number)
+        dli_turns_begin(entry, &entry->m.active->request->exchange.next);
     remember(entry, status);
     dli_turn_ended(entry, answer, now);
     if (entry->parent)
@@ -120,7 +120,7 @@ static void name_owners(const struct dli_entry *entry, const struct dli_wish *wi
 static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
     struct dli_store *store = entry->client->store;
-    struct dli_request *request = entry->request = store->ops->request_new(store);
+    struct dli_request *request = entry->m.active->request = store->ops->request_new(store);
 
     if (entry->parent)
         dli_waitlist_sent(entry, wish->want);
@@ -166,11 +166,11 @@ static int prepare_push(struct dli_entry *entry, const struct dli_wish *wish, in
         unsent(entry, DLOCK_OUT_OF_MEMORY, now);
         return -1;
     }
-    entry->request->direct = direct;
-    entry->request->deadline = now + wish->attempt;
-    entry->request->done = background_done;
-    if ((entry->request->reason = malloc(sizeof *entry->request->reason)))
-        entry->request->reason->code = DLOCK_OK;
+    entry->m.active->request->direct = direct;
+    entry->m.active->request->deadline = now + wish->attempt;
+    entry->m.active->request->done = background_done;
+    if ((entry->m.active->request->reason = malloc(sizeof *entry->m.active->request->reason)))
+        entry->m.active->request->reason->code = DLOCK_OK;
     dli_entry_ref(entry);
     return 0;
 }
@@ -188,7 +188,7 @@ static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
 {
     if (status == DLOCK_OK)
         return;
-    free(entry->request->reason);
+    free(entry->m.active->request->reason);
     drop_request(entry);
     entry->surplus++;
     unsent(entry, status, now);
@@ -197,7 +197,7 @@ static void pushed(struct dli_entry *entry, dlock_status status, int64_t now)
 void dli_exchange_submit(struct dli_entry *entry, const struct dli_wish *wish, int64_t now)
 {
     if (prepare_push(entry, wish, now, 0) == 0)
-        pushed(entry, push(entry, entry->request), now);
+        pushed(entry, push(entry, entry->m.active->request), now);
 }
 
 void dli_exchange_direct(struct dli_entry *entry, int64_t now)
@@ -212,7 +212,7 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now)
         return;
     if (prepare_push(entry, &wish, now, 1))
         return;
-    request = entry->request;
+    request = entry->m.active->request;
     dli_entry_unlock(entry);
     status = push(entry, request);
     dli_entry_lock(entry);
@@ -222,7 +222,7 @@ void dli_exchange_direct(struct dli_entry *entry, int64_t now)
 /* entry.mutex held, released meanwhile: one exchange of drive. */
 static void execute(struct dli_entry *entry, int64_t deadline, dlock_error *reason)
 {
-    struct dli_request *request = entry->request;
+    struct dli_request *request = entry->m.active->request;
 
     request->deadline = deadline;
     request->done = NULL;

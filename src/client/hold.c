@@ -308,6 +308,12 @@ void dli_entry_forget_reason(struct dli_entry *entry)
     entry->aside->reason = NULL;
 }
 
+void dli_entry_gate(struct dli_entry *entry, int64_t until, int64_t now)
+{
+    if (dli_mutex_gate(&entry->m, until, now))
+        entry->gate_query_ups = 0;
+}
+
 void dli_entry_trim_aside(struct dli_entry *entry, int all)
 {
     struct dli_aside *aside = entry->aside;
@@ -316,7 +322,7 @@ void dli_entry_trim_aside(struct dli_entry *entry, int all)
         return;
     if (all)
         dli_entry_forget_reason(entry);
-    if (all || !(entry->m.adopting || entry->m.drop.first)) {
+    if (all || !(entry->m.adopting || entry->m.active->drop.first)) {
         free(aside->adoption);
         aside->adoption = NULL;
     }

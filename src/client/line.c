@@ -80,8 +80,8 @@ static void gate_answered(struct dli_request *request)
     entry->aside->gate_query = NULL;
     if (request->status != DLOCK_OK) {
         entry->gate_query_ups = 0;
-    } else if (!query->outdated && entry->m.gate_until == query->until) {
-        dli_mutex_gate(&entry->m, left < 0 ? 0 : dli_after_ms(now, left), now);
+    } else if (!query->outdated && entry->m.active->gate_until == query->until) {
+        dli_entry_gate(entry, left < 0 ? 0 : dli_after_ms(now, left), now);
         dli_entry_pump(entry, now);
     }
     dli_entry_unlock(entry);
@@ -101,7 +101,7 @@ static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
         return NULL;
     }
     query->entry = entry;
-    query->until = entry->m.gate_until;
+    query->until = entry->m.active->gate_until;
     query->request->verb = DLI_VERB_GATE_LEFT;
     query->request->kind = entry->kind;
     query->request->place = entry->place;
@@ -137,7 +137,7 @@ static void follow_gate(struct dli_entry *entry)
     uint32_t ups;
 
     if (!dli_store_can(client->store, DLI_CAN_GATE) || !m->holder || m->closed ||
-        !(m->waiters > 0 || m->gate_until > 0 || dli_claim_linger(m->holder) > 0))
+        !(m->waiters > 0 || m->active->gate_until > 0 || dli_claim_linger(m->holder) > 0))
         return;
     client->store->ops->want(client->store);
     ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
@@ -358,7 +358,7 @@ static void note_gate(struct dli_entry *entry, int64_t now)
 {
     if (dli_entry_gate_query(entry))
         dli_entry_gate_query(entry)->outdated = 1;
-    dli_mutex_gate(&entry->m, entry->client->gate_until, now);
+    dli_entry_gate(entry, entry->client->gate_until, now);
 }
 
 static void gate(void *owner, const struct dli_message_target *target, int64_t ms)

@@ -207,7 +207,7 @@ static int answered_gate(struct dli_operation *operation)
     if (ttl_ms > 0)
         until = dli_after_ms(now, ttl_ms);
     dli_entry_lock(entry);
-    dli_mutex_gate(&entry->m, until, now);
+    dli_entry_gate(entry, until, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
     return operation->request->gate_rest[0] != '\0';

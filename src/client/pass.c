@@ -134,7 +134,7 @@ void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, in
     struct dli_waitlist *list = entry->parent ? entry->parent->waitlist : NULL;
     struct dli_group *group;
 
-    if (!list || !entry->request->exchange.wish.drop)
+    if (!list || !entry->m.active->request->exchange.wish.drop)
         return;
     if (entry->m.rules->called) { /* the next one joins the line, or is the first there */
         entry->recheck = 1;
@@ -173,7 +173,7 @@ dlock_status dli_hold_release(struct dli_entry *entry, int64_t owner, int64_t no
 
     if (*settled && status != DLOCK_LOST) /* a lost hold was measured when it was lost */
         dli_metrics_hold(&entry->client->metrics, now - (*settled)->held_since,
-                         (*settled)->state == DLI_CLAIM_LEAVING ? entry->m.handover.turns : -1);
+                         (*settled)->state == DLI_CLAIM_LEAVING ? entry->m.turns : -1);
     return status;
 }
 
@@ -260,7 +260,7 @@ void dli_turns_settle(struct dli_entry *entry)
 {
     const struct dli_turns *turns = entry->parent ? entry->turns : NULL;
 
-    if (!turns || turns->number == entry->m.want.number || turns->number == entry->m.drop.number)
+    if (!turns || turns->number == entry->m.want.number || turns->number == entry->m.active->drop.number)
         return;
     free(entry->turns);
     entry->turns = NULL;

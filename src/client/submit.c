@@ -111,7 +111,7 @@ static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
     fresh->claim.held_since = 0;
     fresh->claim.result = DLOCK_OK;
     fresh->claim.state = DLI_CLAIM_DONE;
-    dli_list_append(&fresh->entry->m.done, &fresh->claim.link);
+    dli_ring_append(&fresh->entry->m.done, &fresh->claim.link);
 }
 
 /*
@@ -185,7 +185,7 @@ static void complete_in_memory(struct dli_waiter *waiter, int64_t tag, struct dl
 {
     set_notify(waiter, tag, run, NULL);
     waiter->claim.result = DLOCK_OK;
-    dli_list_append(&waiter->entry->m.done, &waiter->claim.link);
+    dli_ring_append(&waiter->entry->m.done, &waiter->claim.link);
 }
 
 /* The release of an inner level ends no claim. Make a waiter for the event alone. */

@@ -40,7 +40,7 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
         head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
                                 m->grant.lease / DLI_MS, id);
         *size = head + entry->name.size;
-        status = *size > room ? DLOCK_BUFFER_TOO_SMALL : DLOCK_OK;
+        status = *size > room ? DLOCK_BUFFER_TOO_SMALL : dli_active_make(m) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
         if (status == DLOCK_OK) {
             struct dli_waiter *waiter = DLI_OBJECT(m->holder, struct dli_waiter, claim);
 
@@ -114,14 +114,14 @@ static dlock_status reserve(struct dli_entry *entry, const char *giver)
 {
     struct dli_aside *aside;
 
-    if (!dli_mutex_may_adopt(&entry->m) || (entry->m.drop.number && strcmp(entry->aside->adoption->giver, giver) != 0))
+    if (!dli_mutex_may_adopt(&entry->m) ||
+        (entry->m.active->drop.number && strcmp(entry->aside->adoption->giver, giver) != 0))
         return DLOCK_BUSY;
     if (!(aside = dli_entry_aside(entry)))
         return DLOCK_OUT_OF_MEMORY;
     if (!aside->adoption && !(aside->adoption = malloc(sizeof *aside->adoption)))
         return DLOCK_OUT_OF_MEMORY;
-    entry->m.adopting = 1;
-    return DLOCK_OK;
+    return dli_mutex_begin_adopt(&entry->m) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 
 /*
@@ -132,7 +132,7 @@ static void name_heir(struct dli_operation *operation, struct dli_entry *entry)
 {
     memcpy(entry->aside->adoption->giver, operation->row.owner, DLI_OWNER_MAX);
     entry->aside->adoption->heir = dli_mutex_mint(&entry->m);
-    operation->row.first = entry->m.drop.number ? entry->m.drop.first : entry->aside->adoption->heir;
+    operation->row.first = entry->m.active->drop.number ? entry->m.active->drop.first : entry->aside->adoption->heir;
     dli_entry_owner(entry, entry->aside->adoption->heir, operation->row.heir);
 }
 

@@ -370,7 +370,7 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
 {
     struct dli_link *link;
 
-    while ((link = dli_list_pop(&entry->m.reports))) {
+    while ((link = dli_ring_pop(&entry->m.reports))) {
         struct dli_waiter *waiter = DLI_OBJECT(link, struct dli_waiter, claim.report);
         int what = waiter->claim.reports;
 
@@ -379,10 +379,10 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
             post_risk(waiter, now);
         if (what & DLI_REPORT_LOST) {
             dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
-            dli_metrics_hold(&entry->client->metrics, now - waiter->claim.held_since, entry->m.handover.turns);
+            dli_metrics_hold(&entry->client->metrics, now - waiter->claim.held_since, entry->m.turns);
             post(waiter, last(waiter, now), 0);
         }
     }
-    while ((link = dli_list_pop(&entry->m.done)))
+    while ((link = dli_ring_pop(&entry->m.done)))
         settle(waiter_of(link), now);
 }

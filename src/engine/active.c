@@ -5,8 +5,6 @@
 
 #include "mutex.h"
 
-enum { AGAIN = 20 * DLI_MS };
-
 /* The active part of all machines that have none of their own. */
 static const struct dli_active nothing = {
     .waiting = {(struct dli_link *)&nothing.waiting, (struct dli_link *)&nothing.waiting},
@@ -14,7 +12,7 @@ static const struct dli_active nothing = {
     .again = DLI_NEVER,
 };
 
-static int has_own(const struct dli_mutex *m)
+int dli_active_own(const struct dli_mutex *m)
 {
     return m->active != &nothing;
 }
@@ -26,7 +24,7 @@ void dli_active_init(struct dli_mutex *m)
 
 void dli_active_fini(struct dli_mutex *m)
 {
-    if (has_own(m))
+    if (dli_active_own(m))
         free(m->active);
     dli_active_init(m);
 }
@@ -35,7 +33,7 @@ int dli_active_make(struct dli_mutex *m)
 {
     struct dli_active *active;
 
-    if (has_own(m))
+    if (dli_active_own(m))
         return 0;
     if (!(active = malloc(sizeof *active)))
         return -1;
@@ -46,22 +44,17 @@ int dli_active_make(struct dli_mutex *m)
     return 0;
 }
 
-int dli_active_to_send(struct dli_mutex *m, int64_t now)
+/* Whether what the active part knows is of no use any more. A failure is kept: whoever comes next backs off, too. */
+static int is_spent(const struct dli_active *active)
 {
-    if (dli_active_make(m) == 0)
-        return 0;
-    if (m->leaving)
-        dli_mutex_settle(m, m->leaving, DLOCK_OUT_OF_MEMORY);
-    m->probe.at = now + AGAIN;
-    return -1;
+    return !active->drop.number && !active->leaving && !active->sent.in_flight && active->failure == DLOCK_OK &&
+           !active->gate_until && !active->let_gone && !active->owners.slots;
 }
 
-/* A failure is kept: whoever comes next backs off, too. */
 void dli_active_trim(struct dli_mutex *m)
 {
     int quiet = m->want.state == DLI_WANT_NONE || m->want.state == DLI_WANT_OWNED;
 
-    if (has_own(m) && quiet && m->waiters == 0 && !m->drop.number && !m->parked && !m->active->sent.in_flight &&
-        m->active->failure == DLOCK_OK)
+    if (dli_active_own(m) && quiet && m->waiters == 0 && !m->parked && !m->adopting && is_spent(m->active))
         dli_active_fini(m);
 }

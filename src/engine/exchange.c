@@ -54,7 +54,7 @@ static void wish_want(struct dli_mutex *m, enum dli_line line, int64_t now, stru
     wish->lease = first->lease;
     wish->patient = m->waiters > m->active->hasty;
     wish->mode = mode_now(wish->patient, line);
-    wish->seq = ++m->probe.seq;
+    wish->seq = ++m->probe_seq;
     wish->seen = seen_now(m, now);
 }
 
@@ -64,18 +64,16 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
 
     if (m->active->sent.in_flight)
         return 0;
-    if (m->want.state != DLI_WANT_NONE && !dli_mutex_owned(m) && !wants && !m->drop.number)
-        dli_mutex_start_drop(m, now);
-    if ((!wants && !m->drop.number) || now < m->probe.at)
+    if (m->want.state != DLI_WANT_NONE && !dli_mutex_owned(m) && !wants && !m->active->drop.number)
+        dli_mutex_start_drop(m, 0, now);
+    if ((!wants && !m->active->drop.number) || now < m->active->probe_at)
         return 0;
-    if (dli_active_to_send(m, now))
-        return 0;
-    *wish = (struct dli_wish){.drop = m->drop.number, .lease = m->grant.lease};
-    if (wants && !(m->drop.number && (m->rules->separate || m->drop.first)))
+    *wish = (struct dli_wish){.drop = m->active->drop.number, .lease = m->grant.lease};
+    if (wants && !(m->active->drop.number && (m->rules->separate || m->active->drop.first)))
         wish_want(m, line, now, wish);
-    wish->first = m->drop.number ? m->drop.first : 0;
-    wish->doubt = m->drop.number && m->drop.doubt;
-    wish->rest = m->drop.number && m->drop.rest > now ? m->drop.rest - now : 0;
+    wish->first = m->active->drop.number ? m->active->drop.first : 0;
+    wish->doubt = m->active->drop.number && m->active->drop.doubt;
+    wish->rest = m->active->drop.number && m->active->drop.rest > now ? m->active->drop.rest - now : 0;
     wish->permits = m->rules->permits;
     wish->block = m->rules->handover_turns + 1;
     wish->beat = dli_mutex_beat(m);
@@ -118,12 +116,13 @@ static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, i
     m->want.state = DLI_WANT_OWNED;
     m->forgot = 0;
     m->line.listen = 0;
-    m->gate_until = 0;
+    m->active->gate_until = 0;
     m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
     m->tokens.next = token;
     m->tokens.end = token + tokens;
     raise_highest(m);
     m->handover = (struct dli_handover){.since = now};
+    m->turns = 0;
     dli_mutex_renew_from(m, stamp);
     if (m->renewing.confirm)
         m->renewing.at = now;
@@ -133,7 +132,7 @@ static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, i
     }
     /* A late message may be about a grant that is over: the number may be in line again. */
     m->want.state = DLI_WANT_KNOWN;
-    dli_mutex_start_drop(m, now);
+    dli_mutex_start_drop(m, 0, now);
 }
 
 static void granted(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -164,7 +163,7 @@ void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
     }
     if (m->parked && !on) {
         m->active->want_at = m->line.listening || m->rules->called ? dli_earlier(ask_at, now + safe_pause(m)) : now;
-        m->probe.at = m->active->want_at;
+        m->active->probe_at = m->active->want_at;
     }
     m->parked = on != 0;
     if (m->waiters == 0 && m->want.state == DLI_WANT_NONE) /* it was parked from the start: nothing else ends this */
@@ -174,9 +173,10 @@ void dli_mutex_park(struct dli_mutex *m, int on, int64_t ask_at, int64_t now)
 /* The lock was not granted: probe again after pause. */
 static void probe_after(struct dli_mutex *m, int64_t pause, int64_t now)
 {
-    if ((!m->active->sent.wish.patient && m->waiters > 0) || m->drop.number) /* a new waiter is not in line yet */
+    if ((!m->active->sent.wish.patient && m->waiters > 0) ||
+        m->active->drop.number) /* a new waiter is not in line yet */
         pause = 0;
-    m->probe.at = now + pause < m->active->again ? now + pause : m->active->again;
+    m->active->probe_at = now + pause < m->active->again ? now + pause : m->active->again;
 }
 
 /* Whether the exchange that was sent last wants the number that is wanted now. */
@@ -239,9 +239,9 @@ static void quarantine(struct dli_mutex *m, const struct dli_answer *answer, int
 
 static void dropped(struct dli_mutex *m, const struct dli_answer *answer)
 {
-    m->drop.number = m->drop.first = 0;
-    if (m->leaving)
-        dli_mutex_settle(m, m->leaving, answer->released || m->drop.unsure ? DLOCK_OK : DLOCK_LOST);
+    m->active->drop.number = m->active->drop.first = 0;
+    if (m->active->leaving)
+        dli_mutex_settle(m, m->active->leaving, answer->released || m->active->drop.unsure ? DLOCK_OK : DLOCK_LOST);
 }
 
 static int may_pass(dlock_status status)
@@ -258,15 +258,15 @@ static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 
     m->active->retries++;
     m->active->failure = status;
-    m->probe.at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
+    m->active->probe_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
 /* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
     m->active->failure = answer->status;
-    m->probe.at = now;
-    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->drop.number && !answer->refused)
+    m->active->probe_at = now;
+    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->active->drop.number && !answer->refused)
         dropped(m, answer);
     if (!still_wanted(m) || dli_mutex_owned(m))
         return;
@@ -281,14 +281,14 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
         restore_want(m);
-    if (answer->sent && !answer->refused && m->active->sent.wish.drop == m->drop.number)
-        m->drop.unsure = 1;
+    if (answer->sent && !answer->refused && m->active->sent.wish.drop == m->active->drop.number)
+        m->active->drop.unsure = 1;
     dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
-    if (m->leaving && !may_pass(answer->status))
-        dli_mutex_settle(m, m->leaving, answer->status);
+    if (m->active->leaving && !may_pass(answer->status))
+        dli_mutex_settle(m, m->active->leaving, answer->status);
     if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
         dli_mutex_forget_want(m);
-        m->drop.number = 0;
+        m->active->drop.number = 0;
     }
 }
 
@@ -313,10 +313,10 @@ static void note_doubt(struct dli_mutex *m, const struct dli_answer *answer, int
 
     if (still_wanted(m))
         m->want.doubt = m->want.doubt || doubt;
-    if (!m->drop.number || m->drop.number != m->active->sent.wish.want)
+    if (!m->active->drop.number || m->active->drop.number != m->active->sent.wish.want)
         return;
-    m->drop.doubt = m->drop.doubt || doubt;
-    m->drop.until = m->rules->kept ? DLI_NEVER : dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
+    m->active->drop.doubt = m->active->drop.doubt || doubt;
+    m->active->drop.until = m->rules->kept ? DLI_NEVER : dli_lease_gone(now, dli_mutex_place(m), m->rules->drift_ppm);
 }
 
 static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -331,7 +331,7 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
         failed(m, answer, now);
         return;
     }
-    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->drop.number)
+    if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->active->drop.number)
         dropped(m, answer);
     if (dli_mutex_refuses(m, answer)) {
         forgotten(m, now);
@@ -342,7 +342,7 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
         m->active->failure = DLOCK_OK;
         m->active->retries = 0;
     }
-    m->probe.at = now;
+    m->active->probe_at = now;
     if (!still_wanted(m))
         return;
     if (answer->got == DLI_TRY_GRANTED) {
@@ -360,7 +360,7 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
 /* Want must not be sent again. Two numbers are not dropped at once: want waits until drop is over. */
 static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
 {
-    return answer->spent || (m->active->failure == DLOCK_SERVER_FORGOT && !m->drop.number);
+    return answer->spent || (m->active->failure == DLOCK_SERVER_FORGOT && !m->active->drop.number);
 }
 
 void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
@@ -370,11 +370,11 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
     apply_answer(m, answer, now);
     if (!spent(m, answer) || !still_wanted(m) || dli_mutex_owned(m))
         return;
-    m->active->want_at = m->probe.at;
+    m->active->want_at = m->active->probe_at;
     m->want.state = DLI_WANT_KNOWN;
-    dli_mutex_start_drop(m, now);
+    dli_mutex_start_drop(m, 0, now);
     if (answer->status != DLOCK_OK) /* it cannot be released at once either */
-        m->probe.at = m->active->want_at;
+        m->active->probe_at = m->active->want_at;
 }
 
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
@@ -386,14 +386,14 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
         dli_mutex_probe(m, now);
     if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN ||
-        seq < m->active->line_seq || seq > m->probe.seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
+        seq < m->active->line_seq || seq > m->probe_seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
         return;
     if (m->active->sent.wish.want == number && seq == m->active->sent.wish.seq) { /* a release alone is no probe */
         stamp = m->active->sent.stamp;
         lease = m->active->sent.wish.lease;
     }
-    m->drop.number = 0;
-    if (m->leaving)
-        dli_mutex_settle(m, m->leaving, DLOCK_OK);
+    m->active->drop.number = 0;
+    if (m->active->leaving)
+        dli_mutex_settle(m, m->active->leaving, DLOCK_OK);
     take_ownership(m, token, tokens, lease, stamp, 0, now);
 }

@@ -34,9 +34,9 @@ static int is_lined(const struct dli_mutex *m)
  */
 static int has_turn(const struct dli_mutex *m, int64_t now)
 {
-    return dli_mutex_owned(m) && !m->closed && now >= m->gate_until && (m->renewing.on || m->rules->lives) &&
-           !m->renewing.failures && (!m->renewing.confirm || is_lined(m)) &&
-           m->handover.turns < m->rules->handover_turns && now < turns_end(m);
+    return dli_mutex_owned(m) && !m->closed && !m->overdue && now >= m->active->gate_until &&
+           (m->renewing.on || m->rules->lives) && !m->renewing.failures && (!m->renewing.confirm || is_lined(m)) &&
+           m->turns < m->rules->handover_turns && now < turns_end(m);
 }
 
 /* The same within the machine. */
@@ -53,7 +53,7 @@ static int pass(struct dli_mutex *m, int64_t now)
     if (!has_own_turn(m, now) || !next->renew || next->lease != m->grant.lease)
         return 0;
     next->handed = 1;
-    m->handover.turns++;
+    m->turns++;
     dli_mutex_take_turn(m, now);
     return 1;
 }
@@ -87,8 +87,8 @@ void dli_mutex_stop_linger(struct dli_mutex *m, int64_t now)
 {
     if (!m->handover.linger_until)
         return;
-    dli_mutex_start_drop(m, now);
-    m->drop.lingered = 1;
+    if (dli_mutex_start_drop(m, m->overdue ? m->handover.since : 0, now) == 0)
+        m->active->drop.lingered = 1;
 }
 
 /* ---- turns of other machines */
@@ -117,8 +117,8 @@ int dli_mutex_may_receive(const struct dli_mutex *m, const struct dli_mutex *fro
 {
     const struct dli_claim *next = DLI_OBJECT(m->active->waiting.next, struct dli_claim, link);
 
-    return m->waiters > 0 && !m->closed && now >= m->gate_until && has_place(m) && !m->active->sent.in_flight &&
-           !m->drop.number && !m->adopting && now < next->until && next->renew == from->holder->renew &&
+    return m->waiters > 0 && !m->closed && now >= m->active->gate_until && has_place(m) && !m->active->sent.in_flight &&
+           !m->active->drop.number && !m->adopting && now < next->until && next->renew == from->holder->renew &&
            next->lease == from->grant.lease;
 }
 
@@ -142,6 +142,7 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
     to->want = from->want;
     to->grant = from->grant;
     to->handover = from->handover;
+    to->turns = from->turns;
     to->renewing = from->renewing;
     if (is_lined(to) && (to->renewing.in_flight || to->renewing.confirm))
         to->renewing.at = renewal_of_turn(to, now);
@@ -153,7 +154,7 @@ static void move_grant(struct dli_mutex *from, struct dli_mutex *to, int64_t now
     to->active->retries = 0;
     to->line.listen = 0;
     dli_mutex_forget_want(from);
-    from->probe.at = now;
+    dli_mutex_probe_at(from, now);
 }
 
 void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token, int64_t now)
@@ -163,7 +164,7 @@ void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token,
     from->holder->state = DLI_CLAIM_DONE;
     from->holder = NULL;
     move_grant(from, to, now);
-    to->handover.turns++;
+    to->turns++;
     to->tokens.next = token;
     if (to->tokens.end <= token)
         to->tokens.end = token + 1;

@@ -11,9 +11,6 @@ void dli_mutex_init(struct dli_mutex *m, const struct dli_mutex_rules *rules, ui
     m->rules = rules;
     m->noise = seed | 1;
     dli_active_init(m);
-    dli_list_init(&m->lost);
-    dli_list_init(&m->done);
-    dli_list_init(&m->reports);
 }
 
 int64_t dli_mutex_mint(struct dli_mutex *m)
@@ -32,7 +29,7 @@ int64_t dli_mutex_jitter(struct dli_mutex *m, int64_t range)
 void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     claim->state = DLI_CLAIM_WAITING;
-    claim->after = m->probe.seq;
+    claim->after = m->probe_seq;
     m->waiters++;
     m->active->loose += !claim->bound;
     m->active->hasty += !claim->patient;
@@ -58,21 +55,28 @@ void dli_mutex_loosen(struct dli_mutex *m, struct dli_claim *claim)
     claim->bound = 0;
 }
 
+/* A lost claim is one no more. */
+static void forget(struct dli_mutex *m, struct dli_claim *claim)
+{
+    dli_ring_remove(&m->lost, &claim->link);
+    dli_owners_remove(m, claim);
+}
+
 /* The claim has ended with result; the caller of the engine takes it from done. */
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result)
 {
     if (claim->state == DLI_CLAIM_WAITING)
         end_waiting(m, claim);
     if (claim->state == DLI_CLAIM_LOST)
-        dli_owners_remove(m, claim);
-    if (m->leaving == claim)
-        m->leaving = NULL;
+        forget(m, claim);
+    if (m->active->leaving == claim)
+        m->active->leaving = NULL;
     if (m->holder == claim)
         m->holder = NULL;
-    dli_list_remove(&claim->link);
+    dli_ring_remove(&m->done, &claim->link);
     claim->state = DLI_CLAIM_DONE;
     claim->result = result;
-    dli_list_append(&m->done, &claim->link);
+    dli_ring_append(&m->done, &claim->link);
 }
 
 /* The waiting claim, or the one that is not patient, that came first. NULL: there is none. */
@@ -138,7 +142,7 @@ static void begin(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     if (m->handover.linger_until)
         dli_mutex_take_up(m, now);
     else if (m->waiters == 1 || m->active->failure != DLOCK_OK || !claim->patient)
-        m->probe.at = m->active->want_at = now;
+        m->active->probe_at = m->active->want_at = now;
     if (!claim->patient)
         m->active->again = now;
 }
@@ -157,7 +161,7 @@ struct dli_claim *dli_mutex_acquire(struct dli_mutex *m, struct dli_claim *claim
     claim->handed = 0;
     if (m->closed) {
         dli_mutex_settle(m, claim, DLOCK_CLOSED);
-    } else if (m->holder && now < m->gate_until) {
+    } else if (m->holder && now < m->active->gate_until) {
         dli_mutex_settle(m, claim, DLOCK_GATE_CLOSED);
     } else if (!claim->patient && !m->rules->momentary && (m->holder || m->waiters > 0)) {
         dli_mutex_settle(m, claim, DLOCK_BUSY);
@@ -194,7 +198,7 @@ void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now)
     }
     m->grant.lease = claim->lease;
     dli_mutex_extending(m, m->grant.lease);
-    dli_list_append(&m->done, &claim->link);
+    dli_ring_append(&m->done, &claim->link);
 }
 
 /* The first in line becomes the holder. */
@@ -217,47 +221,13 @@ void dli_mutex_forget_want(struct dli_mutex *m)
     m->renewing.failures = 0;
     m->line.listen = 0;
     m->handover.linger_until = 0;
+    m->overdue = 0;
 }
 
-int64_t dli_mutex_beat(const struct dli_mutex *m)
+void dli_mutex_probe_at(struct dli_mutex *m, int64_t at)
 {
-    return 3 * m->rules->safety + 1000 * DLI_MS;
-}
-
-int64_t dli_mutex_place(const struct dli_mutex *m)
-{
-    return dli_later(dli_mutex_beat(m), m->want.longest_lease);
-}
-
-/* A renewal sent before may still arrive for the time of one attempt. */
-void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now)
-{
-    m->drop = (struct dli_drop){
-        .number = number,
-        .until = m->rules->kept ? DLI_NEVER : dli_lease_gone(now + m->rules->attempt, lasts, m->rules->drift_ppm),
-    };
-    m->probe.at = now;
-}
-
-/*
- * Want has ended or is given up. It becomes drop, which is released until the server must have forgotten it. A number
- * in line may be granted as long as its place lasts.
- */
-void dli_mutex_start_drop(struct dli_mutex *m, int64_t now)
-{
-    if (dli_mutex_known(m) && !m->rules->momentary)
-        dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m), now);
-    m->drop.doubt |= m->want.doubt;
-    dli_mutex_forget_want(m);
-}
-
-void dli_mutex_give_back(struct dli_mutex *m, int64_t number, int64_t now)
-{
-    if (m->drop.number || number == m->want.number || number <= m->let_gone ||
-        number > __atomic_load_n(m->rules->numbers, __ATOMIC_RELAXED))
-        return;
-    dli_mutex_drop(m, number, m->want.longest_lease, now);
-    m->drop.doubt = 1; /* a late request has put it in line: there may be more */
+    if (dli_active_own(m)) /* else there is nothing to send */
+        m->active->probe_at = at;
 }
 
 static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until, int may_send,
@@ -273,12 +243,13 @@ static dlock_status release_last(struct dli_mutex *m, int64_t now, int64_t until
     if (!may_send)
         return DLOCK_WOULD_BLOCK;
     m->holder = NULL;
-    m->leaving = claim;
     claim->state = DLI_CLAIM_LEAVING;
     claim->until = until;
     claim->count = 0;
-    dli_mutex_start_drop(m, now);
-    m->drop.rest = dli_mutex_rests_until(claim);
+    if (dli_mutex_start_drop(m, dli_mutex_rests_until(claim), now))
+        dli_mutex_settle(m, claim, DLOCK_OUT_OF_MEMORY);
+    else
+        m->active->leaving = claim;
     *settled = claim;
     return DLOCK_WOULD_BLOCK;
 }
@@ -300,8 +271,7 @@ dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, 
     if (!claim)
         return DLOCK_NOT_HELD;
     if (--claim->count == 0) {
-        dli_list_remove(&claim->link);
-        dli_owners_remove(m, claim);
+        forget(m, claim);
         claim->state = DLI_CLAIM_DONE;
         *settled = claim;
     }
@@ -314,7 +284,7 @@ void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_statu
         return;
     dli_mutex_settle(m, claim, status);
     if (m->waiters == 0)
-        m->probe.at = now;
+        dli_mutex_probe_at(m, now);
 }
 
 int32_t dli_mutex_state(struct dli_mutex *m, int64_t owner, int64_t now)
@@ -339,7 +309,7 @@ void dli_mutex_close(struct dli_mutex *m, int64_t now)
     if (m->holder)
         dli_mutex_lose(m, DLOCK_CAUSE_CLOSED, now);
     dli_mutex_stop_linger(m, now);
-    m->probe.at = now;
+    dli_mutex_probe_at(m, now);
 }
 
 int dli_mutex_waits(const struct dli_mutex *m)
@@ -347,12 +317,17 @@ int dli_mutex_waits(const struct dli_mutex *m)
     return m->waiters > m->active->hasty && !m->closed && !dli_mutex_owned(m);
 }
 
-void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
+int dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
 {
-    m->gate_until = until;
+    if (!dli_active_own(m) && until <= now)
+        return 0;
+    if (dli_active_make(m))
+        return -1;
+    m->active->gate_until = until;
     if (now < until)
         dli_mutex_end_waiting(m, DLOCK_GATE_CLOSED, 0);
-    m->probe.at = now;
+    m->active->probe_at = now;
+    return 0;
 }
 
 void dli_mutex_probe(struct dli_mutex *m, int64_t at)
@@ -362,17 +337,19 @@ void dli_mutex_probe(struct dli_mutex *m, int64_t at)
     m->active->want_at = at < m->active->want_at ? at : m->active->want_at;
     m->active->again = at;
     if (m->waiters > 0 && !dli_mutex_owned(m))
-        m->probe.at = at;
+        m->active->probe_at = at;
 }
 
 int dli_mutex_idle(const struct dli_mutex *m)
 {
-    return !m->holder && !m->leaving && m->want.state == DLI_WANT_NONE && !m->drop.number &&
+    return !m->holder && !m->active->leaving && m->want.state == DLI_WANT_NONE && !m->active->drop.number &&
            !m->active->sent.in_flight && !m->adopting && m->waiters == 0;
 }
 
 void dli_mutex_forget_lost(struct dli_mutex *m)
 {
-    while (!dli_list_empty(&m->lost))
-        dli_mutex_settle(m, DLI_OBJECT(m->lost.next, struct dli_claim, link), DLOCK_LOST);
+    struct dli_link *link;
+
+    while ((link = dli_ring_first(&m->lost)))
+        dli_mutex_settle(m, DLI_OBJECT(link, struct dli_claim, link), DLOCK_LOST);
 }

@@ -37,7 +37,6 @@
 #include "dlock.h"
 #include "active.h"
 #include "lease.h"
-#include "owners.h"
 #include "rules.h"
 
 enum dli_claim_state {
@@ -112,33 +111,14 @@ struct dli_want {
 };
 
 /*
- * The number to be released. Its flags are independent: each may be set whatever the others are, save that only one of
- * lingered and first is.
- */
-struct dli_drop {
-    int64_t number;  /* 0: none */
-    int64_t until;   /* the server has forgotten it by then */
-    int64_t rest;    /* the server keeps it until then although it is released; 0: it does not */
-    int64_t first;   /* an adoption is undone, which was tried with numbers from this one on; 0: none is */
-    int8_t lingered; /* its owner released it before: the lock lingered */
-    int8_t unsure;   /* an exchange that names it was sent without answer: it may be released */
-    int8_t doubt;    /* a request that wanted it may still be under way: it may come back */
-};
-
-/*
  * Subscriptions. The flags are not one state: listening outlives follows until the server has ended the subscription.
  * It may also begin without follows, when another entry follows the same channel.
  */
 struct dli_line_state {
-    int8_t needed;    /* contended: the process should subscribe to its channel */
-    int8_t listen;    /* a foreign client holds the lock: Redisson's channel is wanted too */
-    int8_t follows;   /* that subscription was requested; the caller's */
-    int8_t listening; /* it is confirmed, until the server says that it has ended; the caller's */
-};
-
-struct dli_probe {
-    int64_t at;  /* send the next exchange not before */
-    int64_t seq; /* of the last exchange that wants something, counted over all numbers */
+    uint8_t needed : 1;    /* contended: the process should subscribe to its channel */
+    uint8_t listen : 1;    /* a foreign client holds the lock: Redisson's channel is wanted too */
+    uint8_t follows : 1;   /* that subscription was requested; the caller's */
+    uint8_t listening : 1; /* it is confirmed, until the server says that it has ended; the caller's */
 };
 
 /* The grant on the server. */
@@ -153,11 +133,13 @@ struct dli_tokens {
     int64_t end;  /* above all tokens so far; a new number's token is not below */
 };
 
-/* The turns that the grant has served in this process. */
+/*
+ * The turns of the grant in this process. A lock also lingers when there was no memory to drop it: overdue. Nobody gets it
+ * then, the drop is tried again, and since is the rest that this drop will have.
+ */
 struct dli_handover {
     int64_t since;
     int64_t linger_until; /* released, but kept for the next claim until then; 0: the lock does not linger */
-    int32_t turns;        /* after the first */
 };
 
 /*
@@ -173,36 +155,35 @@ struct dli_renewing {
     int8_t at_risk;   /* reported, and not renewed since */
 };
 
+/* What only an active lock needs is in active; the count of its turns and the flags are at the end, where they fit. */
 struct dli_mutex {
     const struct dli_mutex_rules *rules;
     struct dli_claim *holder;
-    struct dli_claim *leaving;
     struct dli_active *active;
-    struct dli_link lost;     /* claims whose owner has not seen the loss yet */
-    struct dli_link done;     /* settled claims for the caller to take */
-    struct dli_link reports;  /* claims with something to report */
-    struct dli_owners owners; /* finds the claims that wait or are lost */
+    struct dli_ring lost;    /* claims whose owner has not seen the loss yet */
+    struct dli_ring done;    /* settled claims for the caller to take */
+    struct dli_ring reports; /* claims with something to report */
 
     struct dli_want want;
-    struct dli_drop drop;
-    int64_t let_gone; /* the last number that was let go; it is held elsewhere */
-    struct dli_probe probe;
-    int64_t gate_until; /* the gate is closed, as far as this process knows */
-
+    int64_t probe_seq; /* of the last exchange that wants something, counted over all numbers */
     struct dli_grant grant;
     struct dli_tokens tokens;
     struct dli_handover handover;
     struct dli_renewing renewing;
     uint64_t noise;  /* jitter */
     int32_t waiters; /* claims that wait */
+    int32_t claims;  /* those that wait or are lost */
+    int32_t turns;   /* that the grant has served in this process after the first */
     struct dli_line_state line;
-    int8_t forgot;         /* the server has named a token below tokens.end, and none above it since */
-    int8_t closed, parked; /* parked: waiting claims send nothing, another machine asks for them */
-    int8_t adopting;       /* an adoption is under way: nobody else acquires the lock */
+    uint8_t forgot : 1; /* the server has named a token below tokens.end, and none above it since */
+    uint8_t closed : 1;
+    uint8_t parked : 1;   /* waiting claims send nothing, another machine asks for them */
+    uint8_t adopting : 1; /* an adoption is under way: nobody else acquires the lock */
+    uint8_t overdue : 1;  /* the lock lingers, because there was no memory to drop it */
 };
 
 /* Every held lock has one. Before you raise this: does a held lock that nobody waits for need the new member? */
-_Static_assert(sizeof(struct dli_mutex) <= 296, "a held lock has a machine");
+_Static_assert(sizeof(struct dli_mutex) <= 176, "a held lock has a machine");
 
 /* Want may be known to the server. */
 static inline int dli_mutex_known(const struct dli_mutex *m)
@@ -241,7 +222,7 @@ struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t 
 /*
  * The owner releases one level. DLOCK_OK: done, in memory; *settled is the claim when it ended. DLOCK_WOULD_BLOCK: the
  * last level needs the server. With may_send the claim is then LEAVING (also in *settled) and will come out in done;
- * without, nothing changed. Also DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim when it ended).
+ * without memory it is in done already, and the release is tried again. Without may_send, nothing changed. Also DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim when it ended).
  */
 dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, int64_t until, int may_send,
                                struct dli_claim **settled);
@@ -267,8 +248,11 @@ int dli_mutex_idle(const struct dli_mutex *m);
 /* Settle the losses: their owners will not query any more. */
 void dli_mutex_forget_lost(struct dli_mutex *m);
 
-/* Export: the held claim leaves this process, and nothing is sent. The machine may acquire again. */
-void dli_mutex_let_go(struct dli_mutex *m, int64_t now);
+/*
+ * Export: the held claim leaves this process, and nothing is sent. The machine may acquire again. 0, or -1: there is no
+ * memory, and nothing changes.
+ */
+int dli_mutex_let_go(struct dli_mutex *m, int64_t now);
 
 /* Whether a token is lower than one that was given out here: the server has forgotten. */
 int dli_mutex_falls(const struct dli_mutex *m, int64_t token);
@@ -278,10 +262,11 @@ int dli_mutex_falls(const struct dli_mutex *m, int64_t token);
  * when that was too long ago, its token falls or the machine is closed. Then nothing is held, and the grant is dropped.
  */
 int dli_mutex_may_adopt(const struct dli_mutex *m); /* an adoption that is being undone may be tried again */
+int dli_mutex_begin_adopt(struct dli_mutex *m);     /* it may, and begins. 0, or -1 without memory */
 int dli_mutex_adopt(struct dli_mutex *m, struct dli_claim *claim, int64_t number, int64_t token, int64_t stamp,
                     int64_t now);
 
-/* The outcome of an adoption by number is unknown: undo it. */
+/* The outcome of the adoption by number is unknown: undo it. */
 void dli_mutex_disown(struct dli_mutex *m, int64_t number, int64_t lease, int64_t now);
 
 /* ---- the wire: exchange.c */
@@ -301,8 +286,11 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 /* A grant of number was pushed, with tokens tokens from token on. The server knew probe seq when it made it. */
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now);
 
-/* The gate is closed until then, or open (0). Waiting claims end at once when it is closed. */
-void dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
+/*
+ * The gate is closed until then, or open (0). Waiting claims end at once when it is closed. 0, or -1: there was no memory to
+ * note that, and nobody waits.
+ */
+int dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now);
 
 /* ---- renewal and time: renewal.c */
 
@@ -366,16 +354,17 @@ void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token,
 
 /* ---- between the engine's own files */
 
-void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);     /* last in line; active */
-void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now); /* the claim becomes the holder */
-void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now);
+void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);           /* last in line; active */
+void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now);       /* the claim becomes the holder */
+void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now); /* active */
 void dli_mutex_settle(struct dli_mutex *m, struct dli_claim *claim, dlock_status result);
 void dli_mutex_end_waiting(struct dli_mutex *m, dlock_status status, int impatient_only);
 void dli_mutex_end_answered(struct dli_mutex *m, dlock_status status,
                             int impatient_only); /* those for whom the answered exchange has probed */
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now);
 void dli_mutex_forget_want(struct dli_mutex *m);
-void dli_mutex_start_drop(struct dli_mutex *m, int64_t now);
+void dli_mutex_probe_at(struct dli_mutex *m, int64_t at);                 /* what is sent next, is sent then */
+int dli_mutex_start_drop(struct dli_mutex *m, int64_t rest, int64_t now); /* -1: no memory, tried again later */
 void dli_mutex_give_back(struct dli_mutex *m, int64_t number,
                          int64_t now);              /* granted, but nobody here wants it any more */
 int64_t dli_mutex_place(const struct dli_mutex *m); /* and how long a number that stood there may come to a grant */

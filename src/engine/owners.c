@@ -42,17 +42,22 @@ static void put_claim(struct dli_owners *owners, struct dli_claim *claim)
     put(owners, (struct dli_owner_slot){claim->owner, claim});
 }
 
-static void put_list(struct dli_owners *owners, const struct dli_link *list)
+/* The claims of both lists. */
+static void put_all(struct dli_owners *owners, const struct dli_mutex *m)
 {
-    for (const struct dli_link *link = list->next; link != list; link = link->next)
+    const struct dli_link *waiting = &m->active->waiting;
+
+    for (const struct dli_link *link = waiting->next; link != waiting; link = link->next)
+        put_claim(owners, DLI_OBJECT(link, struct dli_claim, link));
+    for (struct dli_link *link = dli_ring_first(&m->lost); link; link = dli_ring_next(&m->lost, link))
         put_claim(owners, DLI_OBJECT(link, struct dli_claim, link));
 }
 
 /* A table of size slots takes the place of the one there is. -1: no memory, nothing changes. */
 static int resize(struct dli_mutex *m, uint32_t size)
 {
-    struct dli_owners *old = &m->owners;
-    struct dli_owners fresh = {calloc(size, sizeof *fresh.slots), size, old->count};
+    struct dli_owners *old = &m->active->owners;
+    struct dli_owners fresh = {calloc(size, sizeof *fresh.slots), size};
 
     if (!fresh.slots)
         return -1;
@@ -61,8 +66,7 @@ static int resize(struct dli_mutex *m, uint32_t size)
             if (old->slots[i].claim)
                 put(&fresh, old->slots[i]);
     } else {
-        put_list(&fresh, &m->active->waiting);
-        put_list(&fresh, &m->lost);
+        put_all(&fresh, m);
     }
     free(old->slots);
     *old = fresh;
@@ -77,16 +81,16 @@ static void drop_table(struct dli_owners *owners)
 
 void dli_owners_add(struct dli_mutex *m, struct dli_claim *claim)
 {
-    struct dli_owners *owners = &m->owners;
+    struct dli_owners *owners = &m->active->owners;
     uint32_t size = SMALLEST;
 
-    owners->count++;
+    m->claims++;
     if (!owners->slots) {
-        while (!has_room(size, owners->count))
+        while (!has_room(size, m->claims))
             size *= 2;
-        if (owners->count > FEW)
+        if (m->claims > FEW && dli_active_own(m))
             resize(m, size); /* the lists have the claim, too */
-    } else if (has_room(owners->size, owners->count) || !resize(m, owners->size * 2)) {
+    } else if (has_room(owners->size, m->claims) || !resize(m, owners->size * 2)) {
         put_claim(owners, claim);
     } else {
         drop_table(owners);
@@ -111,24 +115,26 @@ static void take_out(struct dli_owners *owners, size_t hole)
 
 void dli_owners_remove(struct dli_mutex *m, const struct dli_claim *claim)
 {
-    struct dli_owners *owners = &m->owners;
+    struct dli_owners *owners = &m->active->owners;
     size_t i;
 
-    owners->count--;
+    m->claims--;
     if (!owners->slots)
         return;
     i = home(owners, claim->owner);
     while (owners->slots[i].claim != claim)
         i = after(owners, i);
     take_out(owners, i);
-    if (owners->count == 0)
+    if (m->claims == 0)
         drop_table(owners);
-    else if (owners->size > SMALLEST && (uint64_t)owners->count < owners->size / 16)
+    else if (owners->size > SMALLEST && (uint64_t)m->claims < owners->size / 16)
         resize(m, owners->size / 4);
 }
 
-static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
+static struct dli_claim *walk_waiting(const struct dli_mutex *m, int64_t owner)
 {
+    const struct dli_link *list = &m->active->waiting;
+
     for (const struct dli_link *link = list->next; link != list; link = link->next) {
         struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
 
@@ -138,14 +144,20 @@ static struct dli_claim *in_list(const struct dli_link *list, int64_t owner)
     return NULL;
 }
 
-/* An owner may have a claim in each list. */
-static struct dli_claim *find(const struct dli_owners *owners, const struct dli_link *list, int64_t owner,
-                              enum dli_claim_state state)
+static struct dli_claim *walk_lost(const struct dli_mutex *m, int64_t owner)
 {
-    if (dli_list_empty(list))
-        return NULL;
-    if (!owners->slots)
-        return in_list(list, owner);
+    for (struct dli_link *link = dli_ring_first(&m->lost); link; link = dli_ring_next(&m->lost, link)) {
+        struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
+
+        if (claim->owner == owner)
+            return claim;
+    }
+    return NULL;
+}
+
+/* An owner may have a claim in each list. */
+static struct dli_claim *find(const struct dli_owners *owners, int64_t owner, enum dli_claim_state state)
+{
     for (size_t i = home(owners, owner); owners->slots[i].claim; i = after(owners, i))
         if (owners->slots[i].owner == owner && owners->slots[i].claim->state == (int8_t)state)
             return owners->slots[i].claim;
@@ -154,10 +166,14 @@ static struct dli_claim *find(const struct dli_owners *owners, const struct dli_
 
 struct dli_claim *dli_owners_waiting(const struct dli_mutex *m, int64_t owner)
 {
-    return find(&m->owners, &m->active->waiting, owner, DLI_CLAIM_WAITING);
+    if (m->waiters == 0)
+        return NULL;
+    return m->active->owners.slots ? find(&m->active->owners, owner, DLI_CLAIM_WAITING) : walk_waiting(m, owner);
 }
 
 struct dli_claim *dli_owners_lost(const struct dli_mutex *m, int64_t owner)
 {
-    return find(&m->owners, &m->lost, owner, DLI_CLAIM_LOST);
+    if (!dli_ring_first(&m->lost))
+        return NULL;
+    return m->active->owners.slots ? find(&m->active->owners, owner, DLI_CLAIM_LOST) : walk_lost(m, owner);
 }

@@ -1,9 +1,9 @@
 /*
  * owners.h: finds an owner's claim in the mutex machine when many wait. See mutex.h.
  *
- * A hash table has every claim that is waiting or lost. It is made when there are more than a few, grows and shrinks
- * with their number, and is freed with the last one. Without it, and without memory for it, the lists are walked: that
- * takes longer, and finds the same.
+ * A hash table has every claim that is waiting or lost. It is made when there are more than a few and one comes to wait,
+ * grows and shrinks with their number, and is freed with the last one. Without it, and without memory for it, the lists are
+ * walked: that takes longer, and finds the same.
  */
 #ifndef DLI_ENGINE_OWNERS_H
 #define DLI_ENGINE_OWNERS_H
@@ -22,7 +22,6 @@ struct dli_owner_slot {
 struct dli_owners {
     struct dli_owner_slot *slots; /* NULL: the lists are walked */
     uint32_t size;                /* a power of two */
-    int32_t count;                /* of claims, with or without a table */
 };
 
 /* The claim is in the list of the waiting or the lost since now. Its owner does not change there. */

@@ -8,8 +8,8 @@
 static void report(struct dli_mutex *m, struct dli_claim *claim, int what)
 {
     claim->reports = (int8_t)(claim->reports | what);
-    dli_list_remove(&claim->report);
-    dli_list_append(&m->reports, &claim->report);
+    dli_ring_remove(&m->reports, &claim->report);
+    dli_ring_append(&m->reports, &claim->report);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -21,6 +21,7 @@ static int64_t later(int64_t a, int64_t b)
 void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
 {
     struct dli_claim *claim = m->holder;
+    int64_t rest = 0;
 
     if (m->handover.linger_until) { /* nobody holds it: no report */
         dli_mutex_stop_linger(m, now);
@@ -28,16 +29,16 @@ void dli_mutex_lose(struct dli_mutex *m, int32_t cause, int64_t now)
     }
     assert(claim);
     m->holder = NULL;
-    dli_list_remove(&claim->link);
+    dli_ring_remove(&m->done, &claim->link);
     claim->state = DLI_CLAIM_LOST;
     claim->cause = (int8_t)cause;
-    dli_list_append(&m->lost, &claim->link);
+    dli_ring_append(&m->lost, &claim->link);
     dli_owners_add(m, claim);
     report(m, claim, DLI_REPORT_LOST);
-    dli_mutex_start_drop(m, now); /* also when it was taken: a probe in flight may put it in line again */
     if (cause != DLOCK_CAUSE_TAKEN)
-        m->drop.rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
-    m->probe.at = now;
+        rest = later(dli_later(now, m->rules->delay), dli_mutex_rests_until(claim));
+    dli_mutex_start_drop(m, rest, now); /* also when it was taken: a probe in flight may put it in line again */
+    dli_mutex_probe_at(m, now);
 }
 
 static int64_t max_hold_at(const struct dli_mutex *m)
@@ -145,7 +146,8 @@ int dli_mutex_extended(struct dli_mutex *m, int64_t number, int64_t token, int k
 /* When the server must have forgotten drop. An exchange in flight may still put it in line. */
 static int64_t drop_ends(const struct dli_mutex *m)
 {
-    return m->active->sent.in_flight && m->active->sent.wish.want == m->drop.number ? DLI_NEVER : m->drop.until;
+    return m->active->sent.in_flight && m->active->sent.wish.want == m->active->drop.number ? DLI_NEVER
+                                                                                            : m->active->drop.until;
 }
 
 void dli_mutex_tick(struct dli_mutex *m, int64_t now)
@@ -160,12 +162,12 @@ void dli_mutex_tick(struct dli_mutex *m, int64_t now)
         m->renewing.at_risk = 1;
         report(m, m->holder, DLI_REPORT_AT_RISK);
     }
-    if (m->leaving && now >= m->leaving->until)
-        dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
-    if (m->drop.number && now >= drop_ends(m)) {
-        m->drop.number = 0;
-        if (m->leaving)
-            dli_mutex_settle(m, m->leaving, DLOCK_UNKNOWN_OUTCOME);
+    if (m->active->leaving && now >= m->active->leaving->until)
+        dli_mutex_settle(m, m->active->leaving, DLOCK_UNKNOWN_OUTCOME);
+    if (m->active->drop.number && now >= drop_ends(m)) {
+        m->active->drop.number = 0;
+        if (m->active->leaving)
+            dli_mutex_settle(m, m->active->leaving, DLOCK_UNKNOWN_OUTCOME);
     }
 }
 
@@ -187,11 +189,11 @@ int64_t dli_mutex_alarm(const struct dli_mutex *m)
             at = dli_earlier(at, m->renewing.at);
     } else if (!m->active->sent.in_flight && !m->adopting &&
                ((m->waiters > 0 && !m->parked) || m->want.state != DLI_WANT_NONE)) {
-        at = m->waiters > 0 && m->active->want_at > m->probe.at ? m->active->want_at : m->probe.at;
+        at = m->waiters > 0 && m->active->want_at > m->active->probe_at ? m->active->want_at : m->active->probe_at;
     }
-    if (m->drop.number)
-        at = dli_earlier(at, m->active->sent.in_flight ? drop_ends(m) : dli_earlier(m->probe.at, drop_ends(m)));
-    if (m->leaving)
-        at = dli_earlier(at, m->leaving->until);
+    if (m->active->drop.number)
+        at = dli_earlier(at, m->active->sent.in_flight ? drop_ends(m) : dli_earlier(m->active->probe_at, drop_ends(m)));
+    if (m->active->leaving)
+        at = dli_earlier(at, m->active->leaving->until);
     return at;
 }

@@ -92,7 +92,7 @@ static void take_done(struct world *w)
 {
     struct dli_link *link;
 
-    while ((link = dli_list_pop(&w->m.done))) {
+    while ((link = dli_ring_pop(&w->m.done))) {
         struct dli_claim *claim = DLI_OBJECT(link, struct dli_claim, link);
         int i = index_of(w, claim);
 
@@ -106,11 +106,11 @@ static void take_done(struct world *w)
             fuzz_broken("a lost claim is not done", __FILE__, __LINE__);
         } else {
             REQUIRE(claim->state == DLI_CLAIM_DONE);
-            dli_list_remove(&claim->report);
+            dli_ring_remove(&w->m.reports, &claim->report);
             w->place[i] = FREE;
         }
     }
-    while ((link = dli_list_pop(&w->m.reports)))
+    while ((link = dli_ring_pop(&w->m.reports)))
         DLI_OBJECT(link, struct dli_claim, report)->reports = 0;
 }
 
@@ -119,7 +119,7 @@ static void take_settled(struct world *w, struct dli_claim *claim)
 {
     if (!claim || claim->state != DLI_CLAIM_DONE)
         return;
-    dli_list_remove(&claim->report);
+    dli_ring_remove(&w->m.reports, &claim->report);
     w->place[index_of(w, claim)] = FREE;
 }
 
@@ -131,7 +131,7 @@ static void send(struct world *w)
         return;
     REQUIRE(!w->m.active->sent.in_flight && (wish.want || wish.drop) && wish.want != wish.drop && wish.lease >= 0);
     REQUIRE(!wish.want || (wish.want == w->m.want.number && wish.want <= w->numbers && wish.block >= 1));
-    REQUIRE(!wish.drop || wish.drop == w->m.drop.number);
+    REQUIRE(!wish.drop || wish.drop == w->m.active->drop.number);
     REQUIRE(!(w->rules.separate && wish.want && wish.drop));
     if (wish.want)
         note_look(w, &wish, w->now);
@@ -165,6 +165,15 @@ static int in_list(const struct dli_link *list, const struct dli_claim *claim)
     return times;
 }
 
+static int in_ring(const struct dli_ring *ring, const struct dli_claim *claim)
+{
+    int times = 0;
+
+    for (struct dli_link *link = dli_ring_first(ring); link; link = dli_ring_next(ring, link))
+        times += DLI_OBJECT(link, struct dli_claim, link) == claim;
+    return times;
+}
+
 static void check_claims(const struct world *w)
 {
     const struct dli_mutex *m = &w->m;
@@ -181,8 +190,8 @@ static void check_claims(const struct world *w)
         REQUIRE(claim->state != DLI_CLAIM_WAITING || in_list(&m->active->waiting, claim) == 1);
         for (int j = 0; j < i && claim->state == DLI_CLAIM_WAITING; j++) /* an owner waits once */
             REQUIRE(w->place[j] == FREE || w->claim[j].state != DLI_CLAIM_WAITING || w->claim[j].owner != claim->owner);
-        REQUIRE(claim->state != DLI_CLAIM_LEAVING || m->leaving == claim);
-        REQUIRE(claim->state != DLI_CLAIM_LOST || in_list(&m->lost, claim) == 1);
+        REQUIRE(claim->state != DLI_CLAIM_LEAVING || m->active->leaving == claim);
+        REQUIRE(claim->state != DLI_CLAIM_LOST || in_ring(&m->lost, claim) == 1);
         REQUIRE(claim->state != DLI_CLAIM_IDLE && claim->state != DLI_CLAIM_DONE);
     }
     REQUIRE(held <= 1 && held == (m->holder != NULL) && waiting == m->waiters && m->active->loose <= m->waiters);
@@ -190,8 +199,8 @@ static void check_claims(const struct world *w)
     REQUIRE((m->want.state == DLI_WANT_NONE) == (m->want.number == 0));
     REQUIRE(!m->want.doubt || dli_mutex_known(m));
     REQUIRE(!m->handover.linger_until || dli_mutex_owned(m));
-    REQUIRE(!m->drop.lingered || !m->drop.first);
-    REQUIRE(!m->want.number || m->want.number != m->drop.number);
+    REQUIRE(!m->active->drop.lingered || !m->active->drop.first);
+    REQUIRE(!m->want.number || m->want.number != m->active->drop.number);
 }
 
 static void check_time(struct world *w)
@@ -211,11 +220,11 @@ static void check_time(struct world *w)
     at = dli_mutex_alarm(m);
     if (m->holder && m->grant.limit != DLI_NEVER)
         REQUIRE(at <= m->grant.limit);
-    if (m->leaving)
-        REQUIRE(at <= m->leaving->until);
+    if (m->active->leaving)
+        REQUIRE(at <= m->active->leaving->until);
     if (m->waiters > 0 && !dli_mutex_owned(m) && !m->active->sent.in_flight && !m->adopting)
         REQUIRE(at != DLI_NEVER);
-    if (m->drop.number && !m->active->sent.in_flight)
+    if (m->active->drop.number && !m->active->sent.in_flight)
         REQUIRE(at != DLI_NEVER);
 }
 
@@ -308,7 +317,7 @@ static void let_go(struct world *w, int64_t owner)
     if ((state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK) || claim != w->m.holder || claim->count > 1 ||
         claim->owner != owner)
         return;
-    dli_mutex_let_go(&w->m, w->now);
+    REQUIRE(dli_mutex_let_go(&w->m, w->now) == 0);
     take_settled(w, claim);
 }
 
@@ -319,8 +328,7 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
     int64_t token;
 
     if (!w->adopting) {
-        w->adopting = dli_mutex_idle(&w->m) && !w->m.closed;
-        w->m.adopting = (int8_t)w->adopting;
+        w->adopting = dli_mutex_idle(&w->m) && !w->m.closed && dli_mutex_begin_adopt(&w->m) == 0;
         return;
     }
     w->adopting = w->m.adopting = 0;
@@ -386,13 +394,13 @@ static void answer(struct world *w, struct fuzz *in)
 static void push(struct world *w, struct fuzz *in)
 {
     int64_t number = fuzz_below(in, 4) ? w->m.want.number : 1 + (int64_t)fuzz_byte(in);
-    int64_t seq = fuzz_below(in, 4) ? w->m.probe.seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
+    int64_t seq = fuzz_below(in, 4) ? w->m.probe_seq - (int64_t)fuzz_below(in, 4) : fuzz_number(in);
     int known = 0;
 
     for (int i = 0; i < w->looks; i++)
         known |= w->look[i].seq == seq;
     if (number == w->m.want.number && number == w->looks_of && w->looks > 0 &&
-        (known || seq > w->m.probe.seq || seq < 1))
+        (known || seq > w->m.probe_seq || seq < 1))
         promise_pushed(w, seq);
     else if (number == w->m.want.number) /* of a look that is not remembered here */
         return;
@@ -535,7 +543,7 @@ static void end(struct world *w)
     take_done(w);
     for (int i = 0; i < CLAIMS; i++)
         REQUIRE(w->place[i] == FREE);
-    REQUIRE(!w->m.holder && !w->m.leaving && w->m.waiters == 0);
+    REQUIRE(!w->m.holder && !w->m.active->leaving && w->m.waiters == 0);
     dli_active_fini(&w->m);
 }
 

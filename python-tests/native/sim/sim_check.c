@@ -241,7 +241,7 @@ static void check_ghost(struct sim *s, int index, const struct sim_seen *seen)
         return;
     }
     if (s->now > sim_number(s, peer, seen->number)->excused && seen->number != peer->side[index].m.want.number &&
-        seen->number != peer->side[index].m.drop.number)
+        seen->number != peer->side[index].m.active->drop.number)
         sim_violated(s, "forgotten: %s belongs to peer %d as %" PRId64 ", which neither wants nor drops it", lock->name,
                      seen->peer, seen->number);
     if (!lock->unbelieved_since)

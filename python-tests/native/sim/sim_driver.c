@@ -150,7 +150,7 @@ static void drain(struct sim *s, struct sim_side *side)
 {
     struct dli_link *link;
 
-    while ((link = dli_list_pop(&side->m.reports))) {
+    while ((link = dli_ring_pop(&side->m.reports))) {
         struct sim_claim *claim = DLI_OBJECT(link, struct sim_claim, c.report);
         int reports = claim->c.reports;
 
@@ -162,7 +162,7 @@ static void drain(struct sim *s, struct sim_side *side)
         sim_check_lost(s, claim);
         sim_owner_told(s, claim);
     }
-    while ((link = dli_list_pop(&side->m.done))) {
+    while ((link = dli_ring_pop(&side->m.done))) {
         struct sim_claim *claim = DLI_OBJECT(link, struct sim_claim, c.link);
 
         if (claim->c.state == DLI_CLAIM_HELD)
@@ -291,8 +291,8 @@ static void count_answer(struct sim *s, struct sim_peer *peer, const struct sim_
         number->released = 1;
         number->buried = !s->forgot_at || request->ran_at > s->forgot_at;
     }
-    if (request->wish.drop && answer->released && !peer->side[request->lock].m.leaving &&
-        !peer->side[request->lock].m.drop.lingered)
+    if (request->wish.drop && answer->released && !peer->side[request->lock].m.active->leaving &&
+        !peer->side[request->lock].m.active->drop.lingered)
         s->stats.undone++;
     if (request->wish.want && answer->got == DLI_TRY_WRONG_KIND)
         sim_violated(s, "wire: wrong kind of lock");

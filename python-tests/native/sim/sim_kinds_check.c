@@ -215,7 +215,7 @@ static void check_forgotten(struct sim *s)
             for (int64_t number = peer->numbers; number > 0 && number > peer->numbers - 24; number--) {
                 const struct sim_number *known = sim_number(s, peer, number);
 
-                if (!known->first || known->lock != k || number == m->want.number || number == m->drop.number ||
+                if (!known->first || known->lock != k || number == m->want.number || number == m->active->drop.number ||
                     s->now <= known->excused || sim_kinds_ends(s, k, i, number) < 0)
                     continue;
                 sim_violated(s, "forgotten: peer %d neither wants nor drops %" PRId64 " (side %d)", i, number, k);

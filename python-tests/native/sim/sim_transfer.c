@@ -90,7 +90,8 @@ void sim_let_go(struct sim *s, struct sim_owner *owner)
     sim_number(s, peer, m->want.number)->excused = s->now + 3 * s->plan.lease_max;
     owner->claim->let_go = 1;
     sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
-    dli_mutex_let_go(m, sim_clock(s, peer));
+    if (dli_mutex_let_go(m, sim_clock(s, peer)))
+        sim_violated(s, "memory: there is none");
     owner->state = SIM_IDLE;
     owner->claim = NULL;
     sim_service(s, peer, owner->lock);
@@ -118,7 +119,7 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     struct sim_side *side = &peer->side[moving->lock];
 
     if (!owner || !dli_mutex_may_adopt(m) ||
-        (m->drop.number && (side->giver != moving->from_peer || side->given != moving->from_number)))
+        (m->active->drop.number && (side->giver != moving->from_peer || side->given != moving->from_number)))
         return;
     side->giver = moving->from_peer;
     side->given = moving->from_number;
@@ -129,13 +130,14 @@ void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *grant)
     moving->number = ++peer->numbers;
     moving->claim = owner->claim = sim_make_claim(s, owner);
     moving->claim->adopted = 1;
-    moving->first = m->drop.number ? m->drop.first : moving->number;
+    moving->first = m->active->drop.number ? m->active->drop.first : moving->number;
     known = sim_number(s, peer, moving->number);
     known->lock = moving->lock;
     known->first = known->last = moving->token;
     known->excused = s->now + 3 * s->plan.lease_max;
     known->forced = sim_number(s, &s->peer[moving->from_peer], moving->from_number)->forced;
-    m->adopting = 1; /* as reserve() in transfer.c */
+    if (dli_mutex_begin_adopt(m)) /* as reserve() in transfer.c */
+        sim_violated(s, "memory: there is none");
     send_operation(s, peer, moving->lock, moving->number, moving->lease, SIM_OPERATION_ADOPT, moving);
 }
 

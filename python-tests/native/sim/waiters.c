@@ -1,12 +1,13 @@
 /*
  * waiters.c: many claims in one mutex machine (engine/mutex.h). What the machine finds by its table of owners and its
- * list of tries is what a walk over all claims finds, also when there is no memory for the table.
+ * list of tries is what a walk over all claims finds, also when there is no memory for the table. And without memory for its
+ * active part nobody comes to wait, a release is repeated later, and nobody gets the lock before.
  *
  *   waiters FIRST COUNT STEPS    so many seeds of so many steps each
  *
  * Then owners of many patterns queue up and leave. The longest run of used slots in the table bounds every search.
  *
- * The mutants build it alone, see test_waiters.py. calloc is wrapped: it may fail.
+ * The mutants build it alone, see test_waiters.py. calloc and malloc are wrapped: they may fail.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 #include "engine/mutex.h"
 
-enum { CLAIMS = 3000, OWNERS = 4000, MANY = 100000, LONGEST_RUN = 2000, FEW = 32, PHASE = 4000 };
+enum { CLAIMS = 3000, OWNERS = 4000, MANY = 100000, MANY_LOST = 100, LONGEST_RUN = 2000, FEW = 32, PHASE = 4000 };
 
 static const int64_t lease = 30000 * DLI_MS;
 
@@ -26,7 +27,7 @@ static struct {
     struct dli_claim *claim; /* the machine has the ones that are not IDLE */
     int64_t numbers, now, token;
     int filling, failing;
-    int64_t most, tables, freed, failures, tries, lost, adopted, kept; /* what happened */
+    int64_t most, tables, freed, failures, tries, lost, adopted, kept, refused, overdue, dropped; /* what happened */
 } w;
 
 #define REQUIRE(condition)                                                                                             \
@@ -39,6 +40,8 @@ static struct {
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
 
 static uint32_t draw(uint32_t below)
 {
@@ -55,6 +58,15 @@ void *__wrap_calloc(size_t count, size_t size)
     return __real_calloc(count, size);
 }
 
+void *__wrap_malloc(size_t size)
+{
+    if (w.failing) {
+        w.failures++;
+        return NULL;
+    }
+    return __real_malloc(size);
+}
+
 /* ---- what a walk finds */
 
 static struct dli_claim *walk(const struct dli_link *list, int64_t owner)
@@ -65,9 +77,17 @@ static struct dli_claim *walk(const struct dli_link *list, int64_t owner)
     return NULL;
 }
 
+static struct dli_claim *walk_lost(int64_t owner)
+{
+    for (struct dli_link *link = dli_ring_first(&w.m.lost); link; link = dli_ring_next(&w.m.lost, link))
+        if (DLI_OBJECT(link, struct dli_claim, link)->owner == owner)
+            return DLI_OBJECT(link, struct dli_claim, link);
+    return NULL;
+}
+
 static void check_owner(int64_t owner)
 {
-    const struct dli_claim *waiting = walk(&w.m.active->waiting, owner), *lost = walk(&w.m.lost, owner);
+    const struct dli_claim *waiting = walk(&w.m.active->waiting, owner), *lost = walk_lost(owner);
 
     REQUIRE(dli_owners_waiting(&w.m, owner) == waiting);
     REQUIRE(dli_owners_lost(&w.m, owner) == lost);
@@ -79,16 +99,16 @@ static void check_owner(int64_t owner)
 
 static void check_table(int64_t claims)
 {
-    const struct dli_owners *owners = &w.m.owners;
+    const struct dli_owners *owners = &w.m.active->owners;
     int64_t used = 0;
 
-    REQUIRE(owners->count == claims);
+    REQUIRE(w.m.claims == claims);
     for (size_t i = 0; owners->slots && i < owners->size; i++)
         used += owners->slots[i].claim != NULL;
     if (owners->slots)
         REQUIRE(used == claims && claims > 0 && (size_t)claims <= owners->size / 4 * 3);
     else
-        REQUIRE(claims <= FEW || w.failures > 0);
+        REQUIRE(claims <= FEW || w.failures > 0 || w.m.waiters == 0); /* a loss alone makes none */
 }
 
 static void check_all(void)
@@ -108,21 +128,21 @@ static void check_all(void)
         REQUIRE(tries == &claim->report);
         tries = tries->next;
     }
-    for (const struct dli_link *link = w.m.lost.next; link != &w.m.lost; link = link->next)
+    for (struct dli_link *link = dli_ring_first(&w.m.lost); link; link = dli_ring_next(&w.m.lost, link))
         lost++;
     REQUIRE(tries == &w.m.active->tries && w.m.waiters == waiters && w.m.active->loose == loose &&
             w.m.active->hasty == hasty);
     check_table(waiters + lost);
     w.most = waiters > w.most ? waiters : w.most;
-    w.tables += w.m.owners.slots != NULL;
-    w.freed += w.m.owners.slots == NULL && waiters + lost == 0;
+    w.tables += w.m.active->owners.slots != NULL;
+    w.freed += w.m.active->owners.slots == NULL && waiters + lost == 0;
 }
 
 /* ---- steps */
 
 static void free_claim(struct dli_claim *claim)
 {
-    dli_list_remove(&claim->report);
+    dli_ring_remove(&w.m.reports, &claim->report);
     claim->state = DLI_CLAIM_IDLE;
 }
 
@@ -130,10 +150,10 @@ static void deliver(void)
 {
     struct dli_link *link;
 
-    while ((link = dli_list_pop(&w.m.done)))
+    while ((link = dli_ring_pop(&w.m.done)))
         if (DLI_OBJECT(link, struct dli_claim, link)->state == DLI_CLAIM_DONE)
             free_claim(DLI_OBJECT(link, struct dli_claim, link));
-    while ((link = dli_list_pop(&w.m.reports)))
+    while ((link = dli_ring_pop(&w.m.reports)))
         DLI_OBJECT(link, struct dli_claim, report)->reports = 0;
 }
 
@@ -162,6 +182,7 @@ static void acquire(void)
     if (!claim)
         return;
     stands = dli_mutex_acquire(&w.m, claim, w.now);
+    w.refused += claim->state == DLI_CLAIM_DONE && claim->result == DLOCK_OUT_OF_MEMORY;
     REQUIRE(stands == claim || (stands->owner == claim->owner && stands->state != DLI_CLAIM_IDLE));
     if (stands != claim)
         claim->state = DLI_CLAIM_IDLE;
@@ -188,9 +209,9 @@ static void release(int64_t owner)
 /* A claim that was lost, or any owner. */
 static int64_t some_lost(void)
 {
-    if (dli_list_empty(&w.m.lost))
+    if (!w.m.lost.last)
         return draw(OWNERS) * INT64_C(4096);
-    return DLI_OBJECT(w.m.lost.prev, struct dli_claim, link)->owner;
+    return DLI_OBJECT(w.m.lost.last, struct dli_claim, link)->owner;
 }
 
 static void adopt(void)
@@ -198,7 +219,8 @@ static void adopt(void)
     struct dli_claim *claim;
 
     if (!w.m.adopting) {
-        w.m.adopting = dli_mutex_may_adopt(&w.m) != 0;
+        if (dli_mutex_may_adopt(&w.m) && dli_mutex_begin_adopt(&w.m))
+            w.refused++;
         return;
     }
     w.m.adopting = 0;
@@ -242,11 +264,26 @@ static void server(void)
         return;
     }
     answer.got = draw(3) ? DLI_TRY_HELD : DLI_TRY_GRANTED;
-    if (answer.got == DLI_TRY_HELD && !w.m.leaving && w.m.active->sent.wish.want == w.m.want.number &&
+    if (answer.got == DLI_TRY_HELD && !w.m.active->leaving && w.m.active->sent.wish.want == w.m.want.number &&
         !dli_mutex_owned(&w.m))
         answer_held(&answer);
     else
         dli_mutex_answer(&w.m, &answer, w.now);
+}
+
+/* A drop that there was no memory for is repeated. Until then nobody has the lock, and nobody gets it. */
+static void check_overdue(void)
+{
+    if (!w.m.overdue)
+        return;
+    w.overdue++;
+    REQUIRE(dli_mutex_owned(&w.m) && !w.m.holder && w.m.handover.linger_until && w.m.waiters == 0);
+    REQUIRE(dli_mutex_alarm(&w.m) != DLI_NEVER);
+    dli_mutex_tick(&w.m, w.now);
+    if (w.m.overdue)
+        return;
+    w.dropped++;
+    REQUIRE(w.m.want.state == DLI_WANT_NONE && (w.m.active->drop.number || w.rules.momentary));
 }
 
 static void step(void)
@@ -280,6 +317,7 @@ static void step(void)
     }
     w.now += draw(20 * DLI_MS);
     deliver();
+    check_overdue();
     dli_active_trim(&w.m);
 }
 
@@ -307,7 +345,7 @@ static void end(void)
     dli_mutex_forget_lost(&w.m);
     deliver();
     check_all();
-    REQUIRE(w.m.waiters == 0 && w.m.owners.count == 0 && !w.m.owners.slots);
+    REQUIRE(w.m.waiters == 0 && w.m.claims == 0 && !w.m.active->owners.slots);
     dli_active_fini(&w.m);
 }
 
@@ -333,7 +371,7 @@ static void run(uint64_t seed, int64_t steps)
 
 static void check_runs(void)
 {
-    const struct dli_owners *owners = &w.m.owners;
+    const struct dli_owners *owners = &w.m.active->owners;
     size_t length = 0;
 
     REQUIRE(owners->slots);
@@ -359,11 +397,44 @@ static void pattern(uint64_t stride)
     for (int i = 0; i < MANY; i++) {
         REQUIRE(dli_mutex_find(&w.m, w.claim[i].owner) == &w.claim[i]);
         dli_mutex_give_up(&w.m, &w.claim[i], DLOCK_CANCELLED, w.now);
-        REQUIRE(!w.m.owners.slots || w.m.owners.size <= 128 || w.m.owners.size <= 16 * (size_t)w.m.owners.count);
+        REQUIRE(!w.m.active->owners.slots || w.m.active->owners.size <= 128 ||
+                w.m.active->owners.size <= 16 * (size_t)w.m.claims);
         if (i % 10000 == 4999)
             check_runs();
     }
     deliver();
+    end();
+    free(w.claim);
+}
+
+/* MANY_LOST owners lose the lock one after the other, and nobody waits: there is no active part, so no table. */
+static void losses(void)
+{
+    const struct dli_answer released = {.status = DLOCK_OK, .left = -1, .released = 1};
+    struct dli_wish wish;
+
+    w.claim = __real_calloc(MANY_LOST, sizeof *w.claim);
+    begin(1);
+    for (int i = 0; i < MANY_LOST; i++) {
+        w.claim[i] = (struct dli_claim){.owner = i + 1, .lease = lease, .renew = 1};
+        dli_list_init(&w.claim[i].link);
+        dli_list_init(&w.claim[i].report);
+        REQUIRE(dli_mutex_begin_adopt(&w.m) == 0);
+        w.m.adopting = 0;
+        REQUIRE(dli_mutex_adopt(&w.m, &w.claim[i], dli_mutex_mint(&w.m), w.token += 100, w.now, w.now));
+        deliver();
+        dli_active_trim(&w.m);
+        REQUIRE(!dli_active_own(&w.m));
+        dli_mutex_lose(&w.m, DLOCK_CAUSE_TAKEN, w.now);
+        REQUIRE(dli_mutex_wish(&w.m, DLI_LINE_READY, w.now, &wish) && wish.drop);
+        dli_mutex_sent(&w.m, &wish, w.now);
+        dli_mutex_answer(&w.m, &released, w.now);
+        deliver();
+        dli_active_trim(&w.m);
+    }
+    for (int i = 0; i < MANY_LOST; i++)
+        REQUIRE(dli_owners_lost(&w.m, i + 1) == &w.claim[i]);
+    REQUIRE(!w.m.active->owners.slots);
     end();
     free(w.claim);
 }
@@ -378,9 +449,10 @@ int main(int argc, char **argv)
     for (uint64_t seed = strtoull(argv[1], NULL, 10), left = strtoull(argv[2], NULL, 10); left > 0; seed++, left--)
         run(seed, strtoll(argv[3], NULL, 10));
     printf("most %" PRId64 " tables %" PRId64 " freed %" PRId64 " failures %" PRId64 " tries %" PRId64 " kept %" PRId64
-           " lost %" PRId64 " adopted %" PRId64 "\n",
-           w.most, w.tables, w.freed, w.failures, w.tries, w.kept, w.lost, w.adopted);
+           " lost %" PRId64 " adopted %" PRId64 " refused %" PRId64 " overdue %" PRId64 " dropped %" PRId64 "\n",
+           w.most, w.tables, w.freed, w.failures, w.tries, w.kept, w.lost, w.adopted, w.refused, w.overdue, w.dropped);
     for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++)
         pattern(strides[i]);
+    losses();
     return 0;
 }
