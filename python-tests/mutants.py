@@ -89,7 +89,7 @@ MUTANTS = (
         ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
     Mutant(107, "a patient waiter behind a mere try does not join the line", (
-        ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) || m->active->drop.number)", "if (m->active->drop.number)"),
+        ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) ||\n        m->active->drop.number)", "if (m->active->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if not gate_closed() then\n    given, left", "  if not lock then\n    given, left"),
