@@ -262,6 +262,7 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     tell(done=rounds, fired=fired)
 
 
+@pytest.mark.timeout(240)  # seventy large values, which a busy machine writes slowly
 @pytest.mark.skipif(os.geteuid() != 0, reason="it needs a file system of its own: run it as root")
 def test_l17_a_full_disk(new_agent: Make, tmp_path: pathlib.Path) -> None:
     """The leader's disk is full and the leader dies: held locks stay, and the others serve."""
