@@ -5,10 +5,13 @@ import functools
 import time
 from typing import Any, Callable
 
-WHILE = 20.0  # seconds: longer than anything here takes
+from .build import SANITIZED
+
+SHORT = 30.0 if SANITIZED else 10.0  # seconds: longer than one step takes
+WHILE = 2 * SHORT  # longer than anything here takes
 
 
-def until(condition: Callable[[], Any], timeout: float = 10) -> Any:
+def until(condition: Callable[[], Any], timeout: float = SHORT) -> Any:
     """Returns the value of condition() once it is true; AssertionError after the timeout."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
