@@ -672,36 +672,36 @@ WORLDS = (
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
     # The same over a model of ZooKeeper.
-    Mutant(860, "an undo deletes the first node, whoever's it is", world="zookeeper", edits=(
+    Mutant(880, "an undo deletes the first node, whoever's it is", world="zookeeper", edits=(
         ("zookeeper/drop.c", "if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))", "if (all.child[i].name.size)"),
     )),
-    Mutant(861, "a grant is given without a look at its own node", world="zookeeper", edits=(
+    Mutant(881, "a grant is given without a look at its own node", world="zookeeper", edits=(
         ("zookeeper/exchange.c", "    } else if (!own) { /* it vanished: stand in line anew */", "    } else if (!own && before) { /* it vanished: stand in line anew */"),
     )),
-    Mutant(862, "a hold counts from the watch's event", world="zookeeper", edits=(
+    Mutant(882, "a hold counts from the watch's event", world="zookeeper", edits=(
         ("zookeeper/heartbeat.c", "return session->since + session->timeout - lease;", "return dli_now() + 0 * session->since * lease;"),
         ("engine/exchange.c", "if (since && since < stamp)", "if (since && since > stamp)"),
     )),
-    Mutant(863, "another node is made without a look for the first one", world="zookeeper", edits=(
+    Mutant(883, "another node is made without a look for the first one", world="zookeeper", edits=(
         ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
     )),
-    Mutant(864, "a lock is lost by the server's word only", world="zookeeper", edits=(
+    Mutant(884, "a lock is lost by the server's word only", world="zookeeper", edits=(
         ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
-    Mutant(865, "the first node of an owner is all there is of it", world="zookeeper", edits=(
+    Mutant(885, "the first node of an owner is all there is of it", world="zookeeper", edits=(
         ("zookeeper/exchange.c", "for (int i = all.count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all.count && !found; i++) {"),
         ("zookeeper/exchange.c", "    dli_zk_again(job, search);\n}", "    dli_zk_again(job, job->value < 0 ? search : create);\n}"),
     )),
-    Mutant(866, "a release is given up when the lease is over, though the session lives", world="zookeeper", edits=(
+    Mutant(886, "a release is given up when the lease is over, though the session lives", world="zookeeper", edits=(
         ("zookeeper/open.c", "DLI_CAN_WAKE | DLI_CAN_KEEP,", "DLI_CAN_WAKE,"),
     )),
-    Mutant(867, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", edits=(
+    Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", edits=(
         ("zookeeper/heartbeat.c", "stamp - session->timeout / NEAR &&", "stamp &&"),
         ("zookeeper/heartbeat.c", "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);",
          "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);\n    session->since = call->sent_at;"),
     )),
-    Mutant(868, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
+    Mutant(888, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
     )),
 )  # fmt: skip
