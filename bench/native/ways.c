@@ -240,5 +240,7 @@ const struct way *way_named(const char *name)
             return &kind_ways[i];
     if (strcmp(floor_way.name, name) == 0)
         return &floor_way;
+    if (strcmp(blpop_way.name, name) == 0)
+        return &blpop_way;
     die(name, "no such way");
 }

@@ -23,6 +23,7 @@ struct way {
  * fair, read, write, semaphore (4 permits), permits (4 that expire)
  *          libdlock's other kinds
  * multi    three mutexes of one slot as one multi-lock of libdlock; three: the same mutexes, one after the other
+ * blpop    a list with one element: BLPOP and RPUSH, one connection per thread; no token, no lease
  * futexes  a fair queue in the memory of one process: no server, no token, nothing that survives the process
  * poll     SET NX PX every millisecond until it succeeds, release with a script, one connection per thread
  */

@@ -8,6 +8,6 @@
 
 extern const struct way kind_ways[];
 extern const size_t kind_way_count;
-extern const struct way floor_way;
+extern const struct way floor_way, blpop_way;
 
 #endif
