@@ -13,7 +13,8 @@ import mutants
 from harness.build import BUILD, ROOT
 from harness.faults import times
 from harness.golang import GO
-from harness.history import EtcdCuts, EtcdLeaders, RedisCuts, RedisFailover, World, ZookeeperCuts, ZookeeperLeaders, judge
+from harness.history import EtcdCuts, EtcdLeaders, RedisCuts, RedisFailover, RedisForgets, RedisQuorum, RedisRestarts, World
+from harness.history import ZookeeperCuts, ZookeeperLeaders, judge
 from harness.tally import tell
 
 pytestmark = [
@@ -50,6 +51,8 @@ WORLDS: dict[str, Callable[[], World]] = {
     "etcd, leaders fail": EtcdLeaders,
     "etcd, connections are cut": EtcdCuts,
     "redis, connections are cut": RedisCuts,
+    "redis, quarantine, the server forgets": RedisRestarts,
+    "redis, a quorum whose servers forget": RedisQuorum,
     "zookeeper, leaders fail": ZookeeperLeaders,
     "zookeeper, connections are cut": ZookeeperCuts,
 }
@@ -67,10 +70,11 @@ def test_a_history_is_linearizable(world: Callable[[], World], operations: int) 
 
 @pytest.mark.full
 @pytest.mark.parametrize("operations", [400, 10_000])
+@pytest.mark.parametrize("world", [RedisFailover, RedisForgets])
 @pytest.mark.timeout(900)
-def test_a_failover_that_replicas_confirm(operations: int) -> None:
-    """L2: the promoted replica knows every grant."""
-    with RedisFailover(confirmed=True) as here:
+def test_a_failover_that_replicas_confirm(world: Callable[[], Any], operations: int) -> None:
+    """L2: the promoted replica knows every grant. L2q: it has forgotten them, and waits until they have ended."""
+    with world() as here:
         if operations > 1000:
             here.hold_ms = 10
         rows = here.history(operations)
@@ -82,6 +86,15 @@ def test_a_failover_that_replicas_confirm(operations: int) -> None:
 def test_a_failover_that_forgets() -> None:
     """The control, L1: the promoted replica grants again what is held, and the judge sees it."""
     with RedisFailover(confirmed=False) as here:
+        rows = here.history(400)
+        assert here.faults > 0
+    assert judge(rows)[0] == "wrong"
+
+
+@pytest.mark.full
+def test_a_server_that_forgets() -> None:
+    """The control, L0: without a quarantine."""
+    with RedisRestarts(quarantined=False) as here:
         rows = here.history(400)
         assert here.faults > 0
     assert judge(rows)[0] == "wrong"

@@ -14,12 +14,14 @@ import pathlib
 import subprocess
 import sys
 import threading
+import time
 from typing import Any
 
 from ..build import LIBRARY, ROOT
 from ..etcd import Etcd
 from ..golang import GO
 from ..proxy import Proxy
+from ..quorum import Quorum
 from ..server import Server
 from ..waiting import until
 from ..zookeeper import Zookeeper
@@ -61,6 +63,10 @@ class World:
     def url_of(self, _process: int) -> str:
         return self.url
 
+    def ready(self) -> bool:
+        """Whether a fault may come now."""
+        return True
+
     def fault(self) -> None:
         """Makes one fault and repairs it."""
 
@@ -80,7 +86,7 @@ class World:
             reader.start()
         try:
             while alive := [reader for reader in readers if reader.is_alive()]:
-                if len(rows) >= (self.faults + 1) * self.every:
+                if len(rows) >= (self.faults + 1) * self.every and self.ready():
                     self.fault()
                     self.faults += 1
                 alive[0].join(0.01)
@@ -205,7 +211,7 @@ class RedisFailover(World):
 
     hold_ms, every = 300, 150
 
-    def __init__(self, confirmed: bool) -> None:
+    def __init__(self, confirmed: bool = True) -> None:
         self.options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 50, "replicas": 2 if confirmed else "none"}
         self.primary = Server("--repl-diskless-sync-delay", "0")
         of = ("--replicaof", f"{self.primary.host} {self.primary.port}", "--repl-diskless-sync-delay", "0")
@@ -228,13 +234,84 @@ class RedisFailover(World):
         until(lambda: any(self.primary.command("EXISTS", name) for name in NAMES))
         self.proxy.refuse()
         self.proxy.cut()
-        new.command("REPLICAOF", "NO", "ONE")
+        self.promote(new)
         for server in (other, self.primary) if self.confirmed else (other,):
             server.command("REPLICAOF", new.host, new.port)
         self.proxy.target = (new.host, new.port)
         self.proxy.accept()
 
+    def promote(self, new: Server) -> None:
+        new.command("REPLICAOF", "NO", "ONE")
+
     def stop(self) -> None:
         self.proxy.close()
         for server in (self.primary, *self.replicas):
             server.stop()
+
+
+def provision(url: str, **options: Any) -> None:
+    """The operator's word that nobody holds a lock."""
+    import dlock  # the library has its name by now
+
+    with dlock.Client(url, **options) as client:
+        client.provision()
+
+
+class RedisForgets(RedisFailover):
+    """L2q: the promoted replica has lost its memory, and quarantine_ms begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.options["quarantine_ms"] = self.options["lease_ms"]
+        provision(self.url, **self.options)
+
+    def promote(self, new: Server) -> None:
+        super().promote(new)
+        new.command("FLUSHALL")
+
+
+class RedisRestarts(World):
+    """One server that is restarted, and has forgotten its locks. quarantined: L0q; else L0, which does not promise exclusion over this."""
+
+    hold_ms = 100
+
+    def __init__(self, quarantined: bool = True) -> None:
+        self.options = {"lease_ms": 1000, "command_timeout_ms": 700, "connects_per_second": 200}
+        self.server = Server()
+        self.url = self.server.url
+        if quarantined:
+            self.hold_ms, self.every = 10, 400
+            self.options["quarantine_ms"] = 1000
+            provision(self.url, **self.options)
+
+    def ready(self) -> bool:
+        return all(self.server.command("EXISTS", name) for name in NAMES)
+
+    def fault(self) -> None:
+        self.server.restart()
+
+    def stop(self) -> None:
+        self.server.stop()
+
+
+class RedisQuorum(World):
+    """L3: four of five servers must agree, so two may lose their memory within a lease. One after the other does, and is away for a moment."""
+
+    options = {"lease_ms": 2000, "command_timeout_ms": 700, "connects_per_second": 200, "quorum": 4}
+
+    def __init__(self) -> None:
+        self.quorum = Quorum()
+        self.url = self.quorum.url
+        self.lost_at = [0.0, 0.0]
+
+    def ready(self) -> bool:
+        return time.monotonic() > self.lost_at[0] + 2
+
+    def fault(self) -> None:
+        node = self.quorum.nodes[self.faults % 5]
+        node.kill()
+        node.start()
+        self.lost_at = [self.lost_at[1], time.monotonic()]
+
+    def stop(self) -> None:
+        self.quorum.stop()
