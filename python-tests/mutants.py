@@ -704,32 +704,48 @@ WORLDS = (
     Mutant(888, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
     )),
+    Mutant(891, "a lease never ends", world="memory", edits=(
+        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
+    )),
+    Mutant(892, "a renewal gives half of a lease", world="memory", edits=(
+        ("memory/renew.c", "int64_t ends = dli_memory_now(world) + lease;", "int64_t ends = dli_memory_now(world) + lease / 2;"),
+    )),
+    Mutant(893, "who is first in line gets a lock that is held", world="memory", edits=(
+        ("memory/line.c", "return !kept_out(cell, kind) && !is_behind(cell, kind, owner);", "return !is_behind(cell, kind, owner);"),
+    )),
+    Mutant(894, "every renewal succeeds", world="memory", edits=(
+        ("memory/renew.c", "row->kept = hold != NULL;", "row->kept = 1;"),
+    )),
+    Mutant(895, "a token comes twice", world="memory", edits=(
+        ("memory/cells.c", "last = cell->token + 1;", "last = cell->token;"),
+        ("memory/cells.c", "int64_t last = dli_wall() + world->offset, got = 1;", "int64_t last = 1 + 0 * world->offset, got = 1;"),
+    )),
 )  # fmt: skip
 
 # Found by test_metrics_mutants.py: a test for each, which knows what happened.
 METRICS = (
-    (Mutant(861, "a refusal counts as a grant", edits=(
+    (Mutant(881, "a refusal counts as a grant", edits=(
         ("client/waiter.c", "claim->result == DLOCK_OK ? DLI_WAIT_GRANTED", "claim->result >= DLOCK_OK ? DLI_WAIT_GRANTED"),
     )), "api/test_metrics.py", "waits_and_holds"),
-    (Mutant(862, "a lost hold is measured again when it is released", edits=(
+    (Mutant(882, "a lost hold is measured again when it is released", edits=(
         ("client/pass.c", "if (*settled && status != DLOCK_LOST)", "if (*settled)"),
     )), "api/test_metrics.py", "lost_lock"),
-    (Mutant(863, "a bucket does not contain those below it", edits=(
+    (Mutant(883, "a bucket does not contain those below it", edits=(
         ("metrics/text.c", "        count += seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s", "        count = seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s"),
     )), "api/test_metrics.py", "sums_and_buckets"),
-    (Mutant(864, "a time is in a bucket above its own", edits=(
+    (Mutant(884, "a time is in a bucket above its own", edits=(
         ("metrics/text.c", "    0,  0,  0,  0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,", "    0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  8,  8,  8,  8,"),
     )), "api/test_metrics.py", "sums_and_buckets"),
-    (Mutant(865, "a release of a lost lock counts as a release", edits=(
+    (Mutant(885, "a release of a lost lock counts as a release", edits=(
         ("client/acquire.c", "RELEASED, status == DLOCK_OK);\n    dli_waiter_unref(DLI_OBJECT(", "RELEASED, status != DLOCK_NOT_HELD);\n    dli_waiter_unref(DLI_OBJECT("),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and lost-python"),
-    (Mutant(866, "a turn in memory ends the grant", edits=(
+    (Mutant(886, "a turn in memory ends the grant", edits=(
         ("client/pass.c", "DLI_CLAIM_LEAVING ? entry->m.turns : -1", "DLI_CLAIM_LEAVING || entry->m.turns ? entry->m.turns : -1"),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and own-python"),
 )  # fmt: skip
 
 # No defect: test_metrics_cost.py counts the instructions of these functions.
-MEASURED = Mutant(867, "what measures is not inlined", caught=False, edits=tuple(
+MEASURED = Mutant(887, "what measures is not inlined", caught=False, edits=tuple(
     (f"client/{name}.c", f'#include "{first}.h"\n', f'#include "{first}.h"\n#include "metrics/metrics.h"\n'
      "#define MEASURED __attribute__((noinline, unused)) static void\n"
      "MEASURED measured_note(struct dli_metrics *m, enum dli_measure what, int64_t value) { dli_metrics_note(m, what, value); }\n"
@@ -814,6 +830,9 @@ MEMORY = (
     (Mutant(840, "a store lives on without its clients", edits=(
         ("memory/world.c", "    dli_list_remove(&world->link);\n    dli_memory_free_cells(world);\n", ""),
     )), "test_memory_line.py", "ends_with"),
+    (Mutant(841, "a lease never ends", edits=(
+        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
+    )), "test_memory_line.py", "without_its_holder"),
 )  # fmt: skip
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import statistics
+import subprocess
+import tempfile
 import threading
 import time
 from typing import Any, Callable, Iterator
@@ -16,7 +19,7 @@ from harness.fake import FakeServer
 from harness.quorum import Quorum
 from harness.sentinel import Watched
 from harness.server import Server
-from shell import Running, dlock, is_sentence
+from shell import PROGRAM, Running, dlock, environment, is_sentence
 
 os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 
@@ -248,29 +251,28 @@ def test_list_refuses(redis_server: Server) -> None:
         assert done.returncode == 64 and is_sentence(done.stderr)
 
 
+def beside_a_listing(server: Server, listed: Server) -> float:
+    """The p99 of all round trips to server that one client made while all names of listed were listed."""
+    took = []
+    with tempfile.TemporaryFile() as names, server.client() as redis:
+        lister = subprocess.Popen([PROGRAM, "list", "--names"], env=environment(listed.url), stdout=names)
+        while lister.poll() is None:
+            began = time.perf_counter()
+            redis.command("PING")
+            took.append(time.perf_counter() - began)
+        names.seek(0)
+        assert lister.returncode == 0 and names.read().count(b"\n") == 1_000_000 and len(took) > 1000
+    return sorted(took)[int(len(took) * 0.99)]
+
+
 @pytest.mark.full
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_million_names_block_nobody(new_server: Make) -> None:
-    """Another client's round trips at p99, with a list under way and without: less than 1 ms is added."""
-    server = new_server()
-    with server.client(timeout=120) as redis:
-        redis.command("EVAL", "for i = 1, 1000000 do redis.call('SET', 'redisson_lock_token:{name' .. i .. '}', i) end", 0)
-
-    def p99(rounds: int) -> float:
-        took = []
-        with server.client() as redis:
-            for _ in range(rounds):
-                began = time.perf_counter()
-                redis.command("PING")
-                took.append(time.perf_counter() - began)
-        return sorted(took)[int(len(took) * 0.99)]
-
-    alone = p99(20_000)
-    counts: list[int] = []
-    lister = threading.Thread(target=lambda: counts.append(len(dlock("list", "--names", url=server.url).stdout.splitlines())))
-    lister.start()
-    beside = []
-    while lister.is_alive():
-        beside.append(p99(2_000))
-    assert counts == [1_000_000]
-    assert min(beside) - alone < 0.001, (alone, beside)
+    """A listing adds less than 1 ms to another client's round trips at p99. A listing of another server takes as much of the processors."""
+    server, other = new_server(), new_server()
+    for one in (server, other):
+        with one.client(timeout=120) as redis:
+            redis.command("EVAL", "for i = 1, 1000000 do redis.call('SET', 'redisson_lock_token:{name' .. i .. '}', i) end", 0)
+    added = [beside_a_listing(server, server) - beside_a_listing(server, other) for _ in range(5)]
+    print("ms added:", *(f"{1000 * one:.3f}" for one in added))
+    assert statistics.median(added) < 0.001

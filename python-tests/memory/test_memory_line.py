@@ -103,6 +103,19 @@ def test_a_lease_ends(dlock_memory: Memory) -> None:
         assert told(holder, dlock.EventType.LOST).cause == dlock.Cause.EXPIRED
 
 
+def test_a_lease_ends_without_its_holder(dlock_memory: Memory) -> None:
+    """Its client is cut off, and cannot give the lock back."""
+    with dlock.Client(dlock_memory.url, lease_ms=100, renew=False) as holder:
+        lock = holder.lock("it")
+        lock.acquire()
+        token = lock.token
+        dlock_memory.client.fault("cut others", "", None)
+        other = dlock_memory.client.lock("it")
+        assert other.acquire(timeout=PATIENCE) and other.token > token
+        other.release()
+        dlock_memory.client.fault("heal", "", 0)
+
+
 def test_tokens_grow_whatever_the_clock_does(dlock_memory: Memory) -> None:
     lock, tokens = dlock_memory.client.lock("it"), []
     for jump in [0, 5, -3600, 0, 0, 7200, -7200] * 3:

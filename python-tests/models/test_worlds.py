@@ -1,4 +1,4 @@
-"""The whole library over a model of etcd and one of ZooKeeper, in virtual time (native/worlds/worlds.h): seeds that must pass, and defects that must be found."""
+"""The whole library over a model of etcd, one of ZooKeeper, and with locks in memory, in virtual time (native/worlds/worlds.h): seeds that must pass, and defects that must be found."""
 from __future__ import annotations
 
 import pathlib
@@ -11,7 +11,7 @@ import mutants
 from harness.build import BUILD, ROOT, native
 
 PROGRAM = native("dlock_worlds")
-WORLDS = ("etcd", "zookeeper")
+WORLDS = ("etcd", "zookeeper", "memory")
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.no_tsan]
 

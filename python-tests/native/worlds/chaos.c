@@ -76,6 +76,8 @@ static void strike(enum w_fault fault)
         pause_one();
     else if (fault == W_CRASH || fault == W_CLOSE)
         end_one(fault == W_CRASH);
+    else if (w.model->strike)
+        w.stats.fired[fault] += w.model->strike(fault);
     else if (fault == W_LEADER)
         change_leader();
     else if (fault == W_EXPIRE && w.model->expire())
@@ -94,10 +96,14 @@ static void strike(enum w_fault fault)
 static void tick(void *what, int64_t number)
 {
     static const enum w_fault faults[] = {W_PAUSE, W_CRASH, W_CLOSE, W_MEMBER, W_LEADER, W_EXPIRE, W_DELETE, W_FORGET};
+    static const enum w_fault in_memory[] = {W_PAUSE, W_CRASH, W_CLOSE, W_DELETE, W_CUT, W_DELAY, W_DENY, W_RENEWALS};
 
     if (number == INT64_MIN || !w.faults_on)
         return;
-    strike(faults[w_below((int64_t)(sizeof faults / sizeof faults[0]))]);
+    if (w.model->together && w_percent(25))
+        strike(w_percent(50) ? W_JUMP : W_STOP);
+    else
+        strike((w.model->together ? in_memory : faults)[w_below((int64_t)(sizeof faults / sizeof faults[0]))]);
     w_at(w.now + w_below(200 * W_MS), tick, what, 0);
 }
 
@@ -110,6 +116,8 @@ void w_chaos_begin(void)
 void w_chaos_end(void)
 {
     w.faults_on = 0;
+    if (w.model->heal)
+        w.model->heal();
     for (int i = 0; i < W_MEMBERS; i++)
         if (w.member_down_until[i] > w.now)
             w.member_down_until[i] = w.now;

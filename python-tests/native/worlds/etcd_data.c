@@ -264,7 +264,7 @@ static int64_t claim_of(int64_t token)
 
 const struct w_model w_etcd = {
     .scheme = "etcd",
-    .without = 1U << W_LAG,
+    .without = 1U << W_LAG | W_OF_MEMORY,
     .begin = begin,
     .end = end,
     .opened = e_http_opened,

@@ -124,6 +124,9 @@ static void check_told(struct w_owner *owner)
         return;
     if (w_believes(owner)) {
         owner->doubted_at = 0;
+        if (w.model->has && !owner->forced_at && !w.model->has(owner))
+            w_violated("deadline: %d.%lld believes in token %lld, which the server does not have",
+                       owner->process->index, (long long)owner->number, (long long)owner->token);
         if (owner->forced_at && now > owner->forced_at + w.plan.lease + SLACK)
             w_violated("operators: %d.%lld believes for more than a lease", owner->process->index,
                        (long long)owner->number);

@@ -1,8 +1,8 @@
 /*
  * main.c: dlock_worlds: command line and summary. What it simulates: see worlds.h.
  *
- *   dlock_worlds [--world etcd|zookeeper] --seeds FIRST:COUNT [--void-ok]
- *   dlock_worlds [--world etcd|zookeeper] --verbose SEED       one run, event by event
+ *   dlock_worlds [--world etcd|zookeeper|memory] --seeds FIRST:COUNT [--void-ok]
+ *   dlock_worlds [--world etcd|zookeeper|memory] --verbose SEED       one run, event by event
  *
  * Exits with 0 when every rule held, 1 when one was violated, 2 when it could not run, 3 when some fault never struck: then the
  * seeds prove nothing.
@@ -45,14 +45,20 @@ static int print_void(const struct w_stats *stats)
 /* 0, or -1: there is no such world. */
 static int choose_world(const char *name)
 {
-    w.model = strcmp(name, "zookeeper") == 0 ? &w_zookeeper : &w_etcd;
-    return strcmp(name, w.model->scheme) == 0 ? 0 : -1;
+    static const struct w_model *const models[] = {&w_etcd, &w_zookeeper, &w_memory};
+
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, models[i]->scheme) == 0) {
+            w.model = models[i];
+            return 0;
+        }
+    return -1;
 }
 
 static int usage(void)
 {
     fprintf(stderr,
-            "usage: dlock_worlds [--world etcd|zookeeper] (--seeds FIRST:COUNT [--void-ok] | --verbose SEED)\n");
+            "usage: dlock_worlds [--world etcd|zookeeper|memory] (--seeds FIRST:COUNT [--void-ok] | --verbose SEED)\n");
     return 2;
 }
 

@@ -8,11 +8,17 @@
 enum { BEFORE = 20 * W_SECOND, AFTER = 10 * W_SECOND, LAST = 120 * W_SECOND };
 
 static const int64_t most[W_FAULT_COUNT] = {
-    [W_DELAY] = 20000,   [W_REQUEST_LOST] = 8000, [W_REPLY_LOST] = 8000, [W_LATE] = 6000,
-    [W_CUT] = 6000,      [W_SILENT] = 3000,       [W_PAUSE] = 400000,    [W_CRASH] = 30000,
-    [W_CLOSE] = 30000,   [W_MEMBER] = 200000,     [W_LEADER] = 200000,   [W_UNSURE] = 6000,
-    [W_EXPIRE] = 100000, [W_DELETE] = 100000,     [W_FORGET] = 200000,   [W_LAG] = 60000,
+    [W_DELAY] = 20000,   [W_REQUEST_LOST] = 8000, [W_REPLY_LOST] = 8000, [W_LATE] = 6000,     [W_CUT] = 6000,
+    [W_SILENT] = 3000,   [W_PAUSE] = 400000,      [W_CRASH] = 30000,     [W_CLOSE] = 30000,   [W_MEMBER] = 200000,
+    [W_LEADER] = 200000, [W_UNSURE] = 6000,       [W_EXPIRE] = 100000,   [W_DELETE] = 100000, [W_FORGET] = 200000,
+    [W_LAG] = 60000,     [W_DENY] = 200000,       [W_RENEWALS] = 300000, [W_JUMP] = 100000,   [W_STOP] = 200000,
 };
+
+/* In memory it is a chance of each second, elsewhere of each message. */
+static int64_t most_of(int fault)
+{
+    return w.model->together && (fault == W_CUT || fault == W_DELAY) ? 300000 : most[fault];
+}
 
 static void choose(void)
 {
@@ -24,6 +30,7 @@ static void choose(void)
     plan->owners = (int)w_between(1, W_OWNERS);
     plan->locks = (int)w_between(1, W_LOCKS);
     plan->shared = w_percent(35);
+    plan->fair = w.model->together && !plan->shared && w_percent(40);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
     plan->delay = w_percent(80) ? w_between(200, 3 * W_MS) : w_between(3 * W_MS, 30 * W_MS);
     if (plan->calm && plan->delay > plan->lease / 100) /* a first acquisition has many round trips */
@@ -32,7 +39,7 @@ static void choose(void)
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
         if (!(w.model->without & 1U << i))
-            plan->chance[i] = w_percent(45) ? 0 : w_below(most[i]);
+            plan->chance[i] = w_percent(45) ? 0 : w_below(most_of(i));
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);
     plan->end = plan->work_end + LAST;
@@ -45,7 +52,11 @@ static void make_processes(void)
 
         process->index = i;
         process->offset = 100 * (int64_t)W_SECOND + w_below(1000 * (int64_t)W_SECOND);
-        process->rate = w.plan.calm ? 0 : w_between(-4000, 4000); /* of the 10,000 millionths that are allowed */
+        if (w.model->together)
+            process->offset = w.process[0].offset;
+        process->rate = w.plan.calm || w.model->together
+                            ? 0
+                            : w_between(-4000, 4000); /* of the 10,000 millionths that are allowed */
         w.stats.fired[W_CLOCK] += process->rate != 0;
         for (int k = 0; k < W_OWNERS; k++)
             process->owner[k] = (struct w_owner){.process = process, .number = k + 1};

@@ -34,8 +34,8 @@ static void open_locks(struct w_process *process, dlock_error *box)
             char name[16];
 
             snprintf(name, sizeof name, "lock%d", i);
-            if (dlock_lock_new(process->client, kinds[w.plan.shared][side], name, strlen(name), NULL,
-                               &process->lock[i][side], box) != DLOCK_OK)
+            if (dlock_lock_new(process->client, w.plan.fair ? DLOCK_KIND_FAIR : kinds[w.plan.shared][side], name,
+                               strlen(name), NULL, &process->lock[i][side], box) != DLOCK_OK)
                 fail("a lock", box);
         }
 }
@@ -47,7 +47,8 @@ void w_process_begin(struct w_process *process)
     char url[80];
 
     w.current = process;
-    snprintf(url, sizeof url, "%s://127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002", w.model->scheme);
+    snprintf(url, sizeof url, "%s://%s", w.model->scheme,
+             w.model->together ? "world" : "127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002");
     set(options, "lease_ms", w.plan.lease / W_MS, box);
     set(options, "connects_per_second", 50, box);
     process->event = dlock_event_new();
@@ -100,13 +101,16 @@ static void set_alarm(struct w_process *process)
 }
 
 /* Whether the thread would not sleep now, because it has work. */
-static int must_not_sleep(const struct dli_loop *loop)
+static int must_not_sleep(struct w_process *process)
 {
     static struct pollfd fds[DLI_LANE_FDS];
+    const struct dli_loop *loop = process->loop;
     const struct dli_store_ops *ops = loop->watchdog->store->ops;
     int count = ops->sleep(loop->lane, fds);
 
-    ops->awake(loop->lane);
+    process->asleep = count >= 0 && w.model->together;
+    if (!process->asleep)
+        ops->awake(loop->lane);
     return count < 0;
 }
 
@@ -114,11 +118,14 @@ static int must_not_sleep(const struct dli_loop *loop)
 static int turn(struct w_process *process)
 {
     process->dirty = 0;
+    if (process->loop && process->asleep)
+        process->loop->watchdog->store->ops->awake(process->loop->lane);
+    process->asleep = 0;
     if (process->loop && !dli_loop_turn(process->loop, &process->next))
         process->loop = NULL;
     w.current = process;
     take_events(process);
-    return process->dirty || (process->loop && (process->next <= w_clock(process) || must_not_sleep(process->loop)));
+    return process->dirty || (process->loop && (process->next <= w_clock(process) || must_not_sleep(process)));
 }
 
 void w_process_turn(struct w_process *process)
@@ -143,6 +150,17 @@ void w_process_turn(struct w_process *process)
     w_judge_turn(process);
     set_alarm(process);
     w.current = before;
+}
+
+static void woken(void *what, int64_t number)
+{
+    if (number != INT64_MIN)
+        w_process_turn(what);
+}
+
+void w_process_wake(struct w_process *process)
+{
+    w_at(w.now + w_between(1, w.plan.delay), woken, process, 0);
 }
 
 /* ---- what happens to it */

@@ -8,6 +8,8 @@
 #include "watchdog/watchdog.h"
 #include "worlds.h"
 
+enum { WAKES = 1000 }; /* descriptors, one of each process */
+
 struct w_world w;
 
 int64_t w_clock(const struct w_process *process)
@@ -30,6 +32,12 @@ int64_t __wrap_dli_now(void)
     return w_clock(w.current);
 }
 
+int64_t __wrap_dli_wall(void);
+int64_t __wrap_dli_wall(void)
+{
+    return w_clock(w.current) + 1700000000 * (int64_t)W_SECOND;
+}
+
 int __wrap_dli_random(void *out, size_t size);
 int __wrap_dli_random(void *out, size_t size)
 {
@@ -45,6 +53,7 @@ int __wrap_dli_thread_start(const char *name, void (*run)(void *), void *argumen
 
     (void)name, (void)run;
     w.current->loop = loop;
+    w.current->store = loop->watchdog->store;
     loop->watchdog->store->ops->awake(loop->lane);
     return 0;
 }
@@ -54,7 +63,7 @@ int __wrap_dli_thread_start(const char *name, void (*run)(void *), void *argumen
 int __wrap_dli_wake_open(void);
 int __wrap_dli_wake_open(void)
 {
-    return 1000;
+    return WAKES + w.current->index;
 }
 
 int __wrap_dli_alarm_open(void);
@@ -66,8 +75,10 @@ int __wrap_dli_alarm_open(void)
 void __wrap_dli_wake_set(int fd);
 void __wrap_dli_wake_set(int fd)
 {
-    (void)fd;
-    w.current->dirty = 1;
+    if (!w.model->together || &w.process[fd - WAKES] == w.current)
+        w.current->dirty = 1;
+    else
+        w_process_wake(&w.process[fd - WAKES]);
 }
 
 void __wrap_dli_wake_clear(int fd);

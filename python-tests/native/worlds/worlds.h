@@ -1,6 +1,6 @@
 /*
  * worlds.h: a deterministic simulation of a few processes with the whole library and one cluster of etcd or
- * ZooKeeper, in one thread and virtual time. The same seed gives the same run.
+ * ZooKeeper, or with locks in memory, in one thread and virtual time. The same seed gives the same run.
  *
  *   main.c      command line, summary               plan.c       what a seed chooses, and the run
  *   events.c    events in order of time, randomness  chaos.c      faults that strike at random times
@@ -10,6 +10,7 @@
  *   judge.c     the rules
  *   etcd_data.c, etcd_calls.c, etcd_http.c             a model of etcd: keys and leases, its calls, gRPC
  *   zookeeper_data.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, its calls, bytes
+ *   memory.c    locks in memory: the engine itself, with its faults on demand; a process is one of its clients
  *
  * The library runs as it is, from its public calls down to the bytes of a connection. The linker replaces what is below: see
  * system.c and wire.c. Times are microseconds of true time, which nobody in the simulated world can see: processes have clocks
@@ -53,11 +54,18 @@ enum {
     X(DELETE, "key-deleted")                                                                                           \
     X(FORGET, "history-lost")                                                                                          \
     X(CLOCK, "clock-rate")                                                                                             \
-    X(LAG, "old-member")
+    X(LAG, "old-member")                                                                                               \
+    X(DENY, "denied")                                                                                                  \
+    X(RENEWALS, "renewals-fail")                                                                                       \
+    X(JUMP, "clock-jump")                                                                                              \
+    X(STOP, "store-paused")
 
 #define W_FAULT_NAME(id, name) W_##id,
 enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
 #undef W_FAULT_NAME
+
+/* Faults that only locks in memory have. */
+enum { W_OF_MEMORY = 1U << W_DENY | 1U << W_RENEWALS | 1U << W_JUMP | 1U << W_STOP };
 
 struct w_process;
 struct w_chunk;
@@ -97,9 +105,11 @@ struct w_process {
     dlock_lock *lock[W_LOCKS][2]; /* by name, and kind */
     dlock_event *event;
     struct dli_loop *loop;
-    int64_t next;    /* the loop's next turn, by its clock */
-    int64_t alarm;   /* version of the alarm */
-    int busy, dirty; /* in a turn; another one is needed */
+    struct dli_store *store; /* since the loop has begun */
+    int64_t next;            /* the loop's next turn, by its clock */
+    int64_t alarm;           /* version of the alarm */
+    int busy, dirty;         /* in a turn; another one is needed */
+    int asleep;              /* the loop sleeps, and can be woken */
     int closing, closed, crashed;
     int64_t paused_until, paused_for; /* paused_for: in all */
     int64_t offset, rate;             /* its clock: millionths */
@@ -108,6 +118,7 @@ struct w_process {
 
 struct w_plan {
     int calm, processes, owners, locks, shared; /* shared: read and write locks */
+    int fair;                                   /* fair locks */
     int64_t chance[W_FAULT_COUNT];              /* of a million */
     int64_t lease, delay, hold, think;
     int64_t faults_end, work_end, end;
@@ -123,6 +134,7 @@ struct w_stats {
 struct w_model {
     const char *scheme;
     unsigned without; /* a bit for each fault that it does not have */
+    int together;     /* all processes are one, which has one clock: they wake one another, and there is one address */
     void (*begin)(void);
     void (*end)(void);
     void (*opened)(struct w_wire *wire);                               /* the wire is open */
@@ -134,6 +146,11 @@ struct w_model {
     int (*forget)(void);                /* history goes */
     int (*left)(char out[W_KEY]);       /* how many claims there are */
     int64_t (*claim_of)(int64_t token); /* the number of a token's claim, as in judge_freed */
+
+    /* Of locks in memory alone; NULL elsewhere. */
+    int (*strike)(enum w_fault fault);       /* whether it struck: 1 or 0 */
+    void (*heal)(void);                      /* faults end */
+    int (*has)(const struct w_owner *owner); /* the server has a claim of its process */
 };
 
 struct w_world {
@@ -191,6 +208,7 @@ void w_wires_end(void);
 /* ---- process.c */
 void w_process_begin(struct w_process *process);
 void w_process_turn(struct w_process *process);
+void w_process_wake(struct w_process *process); /* from outside of its turns */
 void w_process_pause(struct w_process *process, int64_t time);
 void w_process_close(struct w_process *process);
 void w_process_crash(struct w_process *process);
@@ -213,6 +231,6 @@ void w_judge_forced(int64_t claim);            /* because an operator took it */
 void w_judge_turn(struct w_process *process);
 void w_judge_end(void);
 
-extern const struct w_model w_etcd, w_zookeeper;
+extern const struct w_model w_etcd, w_memory, w_zookeeper;
 
 #endif

@@ -401,7 +401,7 @@ static int64_t claim_of(int64_t token)
 
 const struct w_model w_zookeeper = {
     .scheme = "zookeeper",
-    .without = 1U << W_FORGET,
+    .without = 1U << W_FORGET | W_OF_MEMORY,
     .begin = z_data_begin,
     .end = z_data_end,
     .opened = z_opened,
