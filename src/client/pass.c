@@ -227,7 +227,7 @@ void dli_turns_begin(struct dli_entry *entry, const struct dli_next *next)
 
 static int others_in(const struct dli_link *list, const struct dli_link *own)
 {
-    return list->next != list && !(list->next == own && own->next == list);
+    return list->next != list && !(own && list->next == own && own->next == list);
 }
 
 /* Whether others of this process go on waiting for the same. */

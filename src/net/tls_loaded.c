@@ -15,8 +15,8 @@
 #define LIBRARY "libssl.so.3"
 
 struct calls {
-#define CALL(result, name, parameters, arguments) __typeof__(&(name)) name;
-#define ACT(name, parameters, arguments)          __typeof__(&(name)) name;
+#define CALL(result, name, parameters, arguments) __typeof__ (&(name))(name);
+#define ACT(name, parameters, arguments)          __typeof__ (&(name))(name);
 #include "tls_calls.h"
 #undef CALL
 #undef ACT
