@@ -184,11 +184,11 @@ def test_waiters_behind_a_holder_that_nobody_else_wants(agent: Agent, new_agent:
     assert lock.acquire(2, -1).status == "GATE_CLOSED"
 
 
-def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, beside: Agent, store: Any) -> None:
     """The holder's process has no subscription when the gate closes: it queries the gate once it has one."""
-    closer = new_agent().open(redis_server)
+    closer = beside.open(store)
     for round_ in range(8):
-        client = agent.open(redis_server, **NO_POLLS)
+        client = agent.open(store, **NO_POLLS)
         lock, theirs = client.lock(f"lock{round_}"), closer.lock(f"lock{round_}")
         lock.acquire(1, 0).ok
         if round_ % 2:
@@ -201,14 +201,14 @@ def test_a_gate_that_was_closed_before_anything_was_heard(agent: Agent, new_agen
         client.close(2000).ok
 
 
-def test_who_closed_it_hears_that_it_opens(agent: Agent, new_agent: Make, redis_server: Server) -> None:
+def test_who_closed_it_hears_that_it_opens(agent: Agent, beside: Agent, store: Any) -> None:
     """A process without a subscription closes the gate of a lock it holds; another one opens it."""
-    client = agent.open(redis_server, **NO_POLLS)
+    client = agent.open(store, **NO_POLLS)
     lock = client.lock("lock")
     lock.acquire(1, 0).ok
     lock.close_gate(60_000).ok
     assert lock.acquire(2, 0).status == "GATE_CLOSED" == lock.acquire(2, -1).status
-    new_agent().open(redis_server).lock("lock").open_gate().ok
+    beside.open(store).lock("lock").open_gate().ok
     until(lambda: lock.acquire(2, 0).status == "BUSY")
     wait = waits(lock, 2, 1)
     lock.release(1).ok

@@ -86,10 +86,10 @@ def test_hold_and_give_back(agent: Agent, new_agent: Make, redis_server: Server,
 
 
 @each
-def test_threads_are_owners(agent: Agent, redis_server: Server, kind: str) -> None:
+def test_threads_are_owners(agent: Agent, store: Any, kind: str) -> None:
     """Owner 0 is the calling thread."""
-    lock = one(agent.open(redis_server), kind)
-    rival = lock if kind != "read" else one(agent.open(redis_server), "write")
+    lock = one(agent.open(store), kind)
+    rival = lock if kind != "read" else one(agent.open(store), "write")
     lock.acquire(0, 0, thread=1).ok
     assert lock.acquire(0, 0, thread=1).status == ("OK" if kind in REENTRANT else "BUSY")
     assert rival.acquire(0, 0, thread=2).status == "BUSY"
@@ -102,9 +102,9 @@ def test_threads_are_owners(agent: Agent, redis_server: Server, kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", REENTRANT)
-def test_reentry(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    client = agent.open(redis_server)
-    mine, theirs = sides(client, new_agent().open(redis_server), kind)
+def test_reentry(agent: Agent, beside: Agent, store: Any, kind: str) -> None:
+    client = agent.open(store)
+    mine, theirs = sides(client, beside.open(store), kind)
     second = one(client, kind)  # another handle of the same lock
     token, commands = mine.acquire(1, 0).ok.token, client.counters()["commands"]
     assert second.acquire(1, 0).ok.token == token and mine.acquire(1, -1).ok.token == token
@@ -123,9 +123,9 @@ def test_reentry(agent: Agent, new_agent: Make, redis_server: Server, kind: str)
 
 
 @each
-def test_events(agent: Agent, new_agent: Make, redis_server: Server, kind: str) -> None:
-    client = agent.open(redis_server)
-    mine, theirs = sides(client, new_agent().open(redis_server), kind)
+def test_events(agent: Agent, beside: Agent, store: Any, kind: str) -> None:
+    client = agent.open(store)
+    mine, theirs = sides(client, beside.open(store), kind)
     theirs.acquire(1, 0).ok
     mine.submit_acquire(1, 0, 10).ok
     event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
@@ -310,8 +310,8 @@ def test_what_was_taken_away_is_lost(agent: Agent, new_agent: Make, redis_server
         row.got()
 
 
-def test_max_hold(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    client, other = agent.open(redis_server, lease_ms=800, max_hold_ms=1500), new_agent().open(redis_server)
+def test_max_hold(agent: Agent, beside: Agent, store: Any) -> None:
+    client, other = agent.open(store, lease_ms=800, max_hold_ms=1500), beside.open(store)
     rows = [Row(kind, client, other) for kind in LEASED]
     began = now()
     assert losses(client, rows) == {kind: "MAX_HOLD" for kind in LEASED}
@@ -1072,10 +1072,10 @@ def test_a_rest_is_told(agent: Agent, redis_server: Server, kind: str) -> None:
 
 @pytest.mark.parametrize("end", ["max_hold", "close"])
 @pytest.mark.parametrize("kind", ["mutex", *LEASED])
-def test_min_hold_outlives_the_hold(agent: Agent, new_agent: Make, redis_server: Server, kind: str, end: str) -> None:
+def test_min_hold_outlives_the_hold(agent: Agent, beside: Agent, store: Any, kind: str, end: str) -> None:
     """Also when the hold ends without a release; a close does not wait for the rest."""
     rest = 60_000
-    client, other = agent.open(redis_server, min_hold_ms=rest, max_hold_ms=100 if end == "max_hold" else -1), new_agent().open(redis_server)
+    client, other = agent.open(store, min_hold_ms=rest, max_hold_ms=100 if end == "max_hold" else -1), beside.open(store)
     mine, theirs = (client.lock("lock"), other.lock("lock")) if kind == "mutex" else sides(client, other, kind)
     mine.acquire(1, 0).ok
     if end == "close":
@@ -1123,10 +1123,10 @@ def test_lock_delay(new_agent: Make, redis_server: Server) -> None:
 
 
 @pytest.mark.parametrize("options", [{"renew": "false"}, {"max_hold_ms": 600}], ids=["fixed", "max hold"])
-def test_lock_delay_after_a_loss(agent: Agent, new_agent: Make, redis_server: Server, options: dict[str, Any]) -> None:
+def test_lock_delay_after_a_loss(agent: Agent, beside: Agent, store: Any, options: dict[str, Any]) -> None:
     """Also when the holder lives and knows that its time is over."""
-    delay, other = 1500, new_agent().open(redis_server, safety_ms=200)
-    client = agent.open(redis_server, lease_ms=600, lock_delay_ms=delay, **options)
+    delay, other = 1500, beside.open(store, safety_ms=200)
+    client = agent.open(store, lease_ms=600, lock_delay_ms=delay, **options)
     rows = [Row(kind, client, other) for kind in LEASED]
     losses(client, rows)
     lost = now()
@@ -1166,8 +1166,8 @@ def test_namespaces(agent: Agent, new_agent: Make, redis_server: Server, kind: s
     assert locks[0].acquire(9, 0).status == ("OK" if kind == "read" else "BUSY")
 
 
-def test_names_with_their_namespace(agent: Agent, redis_server: Server) -> None:
-    client = agent.open(redis_server)
+def test_names_with_their_namespace(agent: Agent, store: Any) -> None:
+    client = agent.open(store)
     for size in (1, 1023, 1024):
         client.lock("n" * size, kind="fair").acquire(1, 0).ok
     for space, name, good in (
@@ -1408,9 +1408,9 @@ def test_the_most_permits_at_once(agent: Agent, redis_server: Server) -> None:
 
 
 @both
-def test_one_owner_asks_several_times(agent: Agent, redis_server: Server, kind: str) -> None:
+def test_one_owner_asks_several_times(agent: Agent, store: Any, kind: str) -> None:
     """Each acquire of a semaphore is separate. The second request of an owner that is in line for a lock is refused."""
-    client = agent.open(redis_server)
+    client = agent.open(store)
     seats = one(client, kind, seats=2)
     for tag in (1, 2, 3, 4):
         seats.submit_acquire(1, -1, tag).ok
@@ -1430,8 +1430,8 @@ def test_one_owner_asks_several_times(agent: Agent, redis_server: Server, kind: 
 
 
 @pytest.mark.parametrize("kind", REENTRANT)
-def test_one_owner_waits_once(agent: Agent, redis_server: Server, kind: str) -> None:
-    client = agent.open(redis_server)
+def test_one_owner_waits_once(agent: Agent, store: Any, kind: str) -> None:
+    client = agent.open(store)
     mine, theirs = sides(client, client, kind)
     mine.acquire(1, 0).ok
     theirs.submit_acquire(2, -1, 7).ok

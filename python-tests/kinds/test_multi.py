@@ -89,9 +89,9 @@ def test_all_or_none(agent: Agent, new_agent: Make, redis_server: Server, kinds:
     free(redis_server)
 
 
-def test_members_can_be_had_alone(agent: Agent, redis_server: Server) -> None:
+def test_members_can_be_had_alone(agent: Agent, store: Any) -> None:
     """A member that the owner holds is re-entered; a member of another owner in the same process is in the way."""
-    several = Several(agent.open(redis_server))
+    several = Several(agent.open(store))
     lock, b = several.lock, several.members["b"]
     token = b.acquire(1, 0).ok.token
     assert lock.state(1) == "NONE"
@@ -401,9 +401,9 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Server, last: bool) -> None:
+def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, store: Any, last: bool) -> None:
     """Also after one member and before the next; the result follows the cancel's answer."""
-    client = agent.open(redis_server)
+    client = agent.open(store)
     several = Several(client, "ab")
     lock, a, b = several.lock, several.members["a"], several.members["b"]
     if not last:
@@ -426,9 +426,9 @@ def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, redis_server: Serv
     until(lambda: client.counters()["held"] == 0)
 
 
-def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> None:
+def test_a_submitted_wait_ends_anywhere(agent: Agent, store: Any) -> None:
     """Also after one member and before the next. A caller with a wait gets TIMED_OUT, one without gets BUSY."""
-    client = agent.open(redis_server)
+    client = agent.open(store)
     several = Several(client, "abcdefghijklm")
     several.members["m"].acquire(9, 0).ok
     for tag in range(150):
@@ -440,9 +440,9 @@ def test_a_submitted_wait_ends_anywhere(agent: Agent, redis_server: Server) -> N
 
 
 @forms
-def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, new_agent: Make, redis_server: Server, form: str) -> None:
+def test_a_member_that_is_lost_while_others_are_waited_for(agent: Agent, beside: Agent, store: Any, form: str) -> None:
     """The multi-lock is not granted when somebody else has a member."""
-    client, other = agent.open(redis_server, lease_ms=600, renew="no"), new_agent().open(redis_server)
+    client, other = agent.open(store, lease_ms=600, renew="no"), beside.open(store)
     several, theirs = Several(client, "abc"), {name: other.lock(name) for name in "ac"}
     theirs["c"].acquire(2, 0).ok
     if form == "blocking":
@@ -643,8 +643,8 @@ def test_close_with_holds(agent: Agent, new_agent: Make, redis_server: Server) -
     several.lock.drop()
 
 
-def test_force(agent: Agent, new_agent: Make, redis_server: Server) -> None:
-    client, other = agent.open(redis_server), new_agent().open(redis_server)
+def test_force(agent: Agent, beside: Agent, store: Any) -> None:
+    client, other = agent.open(store), beside.open(store)
     mine, theirs = Several(client, "abcd", MIXED), Several(other, "abcd", MIXED)
     mine.lock.acquire(1, 0).ok
     theirs.lock.force().ok

@@ -99,8 +99,8 @@ def test_longer_silence_may_be_asked_for(new_agent: Make, redis_server: Server) 
     comes_back(other, 1)
 
 
-def test_numbers_that_are_none(agent: Agent, redis_server: Server) -> None:
-    client = agent.open(redis_server)
+def test_numbers_that_are_none(agent: Agent, store: Any) -> None:
+    client = agent.open(store)
     lock = seats(client)
     for silent in -1, 31_536_000_001, 2**62:
         answer = lock.permits_reclaim(silent)

@@ -5,7 +5,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from harness.engines import Column, ElsewhereStage
+from harness.engines import Column, ElsewhereStage, check_refused
 from harness.scenarios import Scenario
 
 pytestmark = pytest.mark.timeout(300)  # the first build of Go's runner takes long
@@ -35,3 +35,8 @@ def stage() -> Iterator[ElsewhereStage]:
 @pytest.mark.parametrize("scenario, runner", COLUMN.cells())
 def test_scenario(stage: ElsewhereStage, scenario: Scenario, runner: str) -> None:
     stage.play(scenario, runner)
+
+
+@pytest.mark.parametrize("scenario", COLUMN.refused, ids=str)
+def test_refused(stage: ElsewhereStage, scenario: Scenario) -> None:
+    check_refused(stage, scenario)
