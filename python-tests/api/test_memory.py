@@ -89,3 +89,29 @@ def test_a_loss_needs_no_memory(new_agent: Callable[..., Agent], redis_server: S
     assert answer.fired > 0 and answer.event.type == "LOST" and answer.event.held_for > 0
     assert client.counters()["events_dropped"] > 0
     assert lock.state(1) == "LOST"
+
+
+def test_a_release_without_memory(new_agent: Callable[..., Agent], redis_server: Server) -> None:
+    """The call says so. The owner does not have the lock any more, and the release is repeated until the server has heard of it."""
+    agent = new_agent(shim=True)
+    client = agent.open(redis_server)
+    lock = client.lock("lock")
+    lock.acquire(1, 0).ok
+    agent("shim", "alloc", 1, 1)
+    answer = lock.release(1)
+    assert answer.status == "OUT_OF_MEMORY" and answer.fired > 0
+    assert lock.state(1) == "NONE" and lock.release(1).status == "NOT_HELD"
+    until(lambda: redis_server.command("EXISTS", "lock") == 0)
+    lock.acquire(2, 0).ok
+
+
+def test_an_export_without_memory(new_agent: Callable[..., Agent], redis_server: Server) -> None:
+    """Nothing has changed: the owner holds the lock, and may export it."""
+    agent = new_agent(shim=True)
+    client = agent.open(redis_server)
+    lock = client.lock("lock")
+    lock.acquire(1, 0).ok
+    agent("shim", "alloc", 1, 1)
+    answer = lock.export(1, 600)
+    assert answer.status == "OUT_OF_MEMORY" and answer.fired > 0 and lock.state(1) == "HELD"
+    assert lock.export(1, 600).ok.grant and lock.state(1) == "NONE"
