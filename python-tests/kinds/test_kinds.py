@@ -672,6 +672,7 @@ def test_who_reads_is_not_let_write(agent: Agent, new_agent: Make, redis_server:
     assert image(redis_server) == before and write.state(1) == "NONE" and read.state(1) == "HELD"
     no_event(client, "ACQUIRED", "ACQUIRE_FAILED")
     wait = waits(write, 2, 1)  # another owner waits as usual, and keeps new readers out
+    until(lambda: image(redis_server) != before)
     assert other.lock("lock", kind="read").acquire(1, 0).status == "BUSY" and not wait.ready()
     write.cancel(2).ok
     other.lock("lock", kind="read").acquire(1, 5000).ok

@@ -41,7 +41,7 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
         return NULL;
     waiter->claim.owner = owner;
     waiter->claim.lease = terms->lease;
-    waiter->claim.renew = (int8_t)terms->renew;
+    waiter->claim.renew = terms->renew != 0;
     waiter->claim.patient = wait > 0;
     waiter->claim.until = dli_later(now, wait > 0 ? wait : attempt);
     return waiter;

@@ -150,17 +150,16 @@ struct dli_waiter {
         int64_t tag;         /* 0: none */
         struct dli_run *run; /* NOTIFY_RUN: the run that it is a step of */
     };
-    int32_t last_waiters;    /* how many waited when last was posted; constant since, as claim.after_hold */
     uint32_t settled;        /* futex, DLI_SETTLED_* when the machine has answered */
-    uint32_t refs;           /* atomic */
-    int8_t notify;           /* DLI_NOTIFY_* */
+    uint16_t refs;           /* atomic: its callers, the machine, events that were not read */
     int8_t risk_queued;      /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
+    uint8_t notify : 2;      /* DLI_NOTIFY_* */
     uint8_t sleeping : 1;    /* the caller sleeps on settled */
     uint8_t interrupted : 1; /* a signal interrupted its caller, who may call again */
     uint8_t last_used : 1;   /* last was posted */
 };
 
-_Static_assert(sizeof(struct dli_waiter) <= 152, "a held lock has a waiter");
+_Static_assert(sizeof(struct dli_waiter) <= 136, "a held lock has a waiter");
 _Static_assert(sizeof(struct dli_claim) == offsetof(struct dli_claim, report) + sizeof(struct dli_link),
                "report is last");
 

@@ -135,7 +135,7 @@ static void read_last(struct dli_node *node, struct dlock_event *event)
     else
         identify(event->field, waiter, DLOCK_EVENT_RELEASED + (claim->result != DLOCK_OK), claim->result);
     event->field[DLOCK_FIELD_HELD_FOR_MS] = claim->after_hold;
-    event->field[DLOCK_FIELD_WAITERS] = waiter->last_waiters;
+    event->field[DLOCK_FIELD_WAITERS] = claim->waiters;
     describe(event->text, waiter, claim->cause ? cause[claim->cause] : dli_status_find(claim->result)->text);
     dli_waiter_unref(waiter);
 }
@@ -210,7 +210,7 @@ static struct dli_node *last(struct dli_waiter *waiter, int64_t now)
     claim->after_hold = claim->held_since ? (now - claim->held_since) / DLI_MS : -1;
     waiter->last.read = read_last;
     waiter->last_used = 1;
-    waiter->last_waiters = (int32_t)waiter->entry->m.waiters;
+    claim->waiters = waiter->entry->m.waiters;
     return &waiter->last;
 }
 

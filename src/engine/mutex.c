@@ -42,6 +42,7 @@ void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim)
 static void end_waiting(struct dli_mutex *m, struct dli_claim *claim)
 {
     m->waiters--;
+    claim->token = 0;
     m->active->loose -= !claim->bound;
     m->active->hasty -= !claim->patient;
     dli_list_remove(&claim->report);

@@ -69,18 +69,19 @@ struct dli_claim {
     const struct dli_limits *limits; /* NULL: none */
     union {
         int64_t after; /* WAITING: probes up to this one were sent before it came */
-        int64_t count; /* HELD, LOST: levels of re-entry */
+        int64_t token; /* else; 0: it was never granted */
     };
-    int64_t token;
     int64_t held_since;
     dlock_status result; /* settled: how */
+    int32_t count;       /* HELD, LOST: levels of re-entry */
+    int32_t waiters;     /* LOST, DONE: the caller's */
     int8_t cause;        /* LOST: DLOCK_CAUSE_* */
     int8_t state;        /* enum dli_claim_state */
-    int8_t renew;
-    int8_t patient; /* it may wait: until lay in the future */
-    int8_t bound;   /* while it waits, its owner makes no other request */
-    int8_t reports; /* bits of DLI_REPORT_*, to be reported */
-    int8_t handed;  /* it came from within the process, not from the server */
+    int8_t reports;      /* bits of DLI_REPORT_*, to be reported */
+    uint8_t renew : 1;
+    uint8_t patient : 1; /* it may wait: until lay in the future */
+    uint8_t bound : 1;   /* while it waits, its owner makes no other request */
+    uint8_t handed : 1;  /* it came from within the process, not from the server */
 
     /* Last. In reports of the machine; WAITING and not patient: in tries. LOST and reported, or DONE: the caller's */
     struct dli_link report;

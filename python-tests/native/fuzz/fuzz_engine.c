@@ -334,7 +334,7 @@ static void adopt(struct world *w, struct fuzz *in, int64_t owner)
     w->adopting = w->m.adopting = 0;
     if (fuzz_below(in, 4) == 0 || !(claim = fresh(w, in, owner)))
         return;
-    claim->renew = (int8_t)fuzz_below(in, 2);
+    claim->renew = fuzz_below(in, 2) != 0;
     w->place[index_of(w, claim)] = INSIDE;
     token = w->last_token + 1 + (int64_t)fuzz_byte(in);
     promise(w, most(w, w->now - 10 * MS, claim->lease));

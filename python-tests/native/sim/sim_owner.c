@@ -155,8 +155,8 @@ static void re_enter(struct sim *s, struct sim_owner *owner)
         sim_violated(s, "claims: peer %d owner %d cannot acquire again", owner->peer, owner->index);
     owner->levels++;
     if (claim->token != owner->claim->token || claim->count != owner->levels)
-        sim_violated(s, "fencing: re-entry changed token %" PRId64 " to %" PRId64 ", count %" PRId64,
-                     owner->claim->token, claim->token, claim->count);
+        sim_violated(s, "fencing: re-entry changed token %" PRId64 " to %" PRId64 ", count %d", owner->claim->token,
+                     claim->token, claim->count);
 }
 
 static dlock_status release_once(struct sim *s, struct sim_owner *owner, struct dli_claim **settled)
