@@ -18,7 +18,6 @@ PLACES = [
     ("meson.build", "  version: '%s',\n"),
     ("src/api/library.c", 'return "%s";'),
     ("src/api/library.c", "MAJOR = %M, MINOR = %m, PATCH = %p "),
-    ("bindings/go/abi.go", "const oldest = %M<<16 | %m<<8 "),
     ("bindings/python/dlock/_lib.py", 'VERSION = "%s"'),
     ("bindings/lua/dlock.lua", 'VERSION = "%s"'),
     (ROCK, 'version = "%s-1"'),
