@@ -182,6 +182,16 @@ def test_l05_an_operator_revokes_the_lease(etcd: Etcd, agent: Agent) -> None:
     assert other.state(1) == "HELD"
 
 
+@pytest.mark.parametrize("delay", [0, 5000])
+def test_l05_a_revoked_lease_is_told_long_before_the_next_renewal(etcd: Etcd, agent: Agent, delay: int) -> None:
+    client = agent.open(etcd, lease_ms=300_000, lock_delay_ms=delay)
+    token = client.lock("job").acquire(1, 0).ok.token
+    (lease,) = etcd.leases()
+    etcd.call("lease/revoke", ID=lease)
+    client.lock("other").acquire(1, 5000).ok  # finds out
+    assert lost(client).token == token
+
+
 @pytest.mark.parametrize("what", ["key", "lease"])
 def test_l06_a_waiter_whose_key_vanishes_stands_in_line_anew(etcd: Etcd, new_agent: Make, what: str) -> None:
     """Its place is lost, its wait is not."""

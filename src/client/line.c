@@ -373,8 +373,9 @@ static void renew_now(struct dli_entry *entry, int64_t now)
 {
     const struct dli_client *client = entry->client;
     struct dli_mutex *m = &entry->m;
+    int64_t lasts = dli_later(m->grant.lease, m->rules->delay);
 
-    if (dli_mutex_owned(m) && m->grant.lease > client->lapsed[0] && m->grant.lease <= client->lapsed[1])
+    if (dli_mutex_owned(m) && lasts > client->lapsed[0] && lasts <= client->lapsed[1])
         m->renewing.at = now;
 }
 
