@@ -1,5 +1,5 @@
 /*
- * dlock.h: the contract of libdlock, distributed locks on Redis.
+ * dlock.h: the contract of libdlock, distributed locks on Redis, etcd and ZooKeeper.
  *
  * What is not in this file does not exist. SPDX-License-Identifier: MIT
  *
@@ -18,7 +18,7 @@
  * Statuses. A comment names the statuses that are special to its call. Any call may return DLOCK_INVALID_ARGUMENT,
  * DLOCK_CLOSED, DLOCK_FORKED, DLOCK_OUT_OF_MEMORY and DLOCK_SYSTEM_ERROR. A call that talks to the server may also
  * return DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_TLS_FAILED, DLOCK_WRONG_SETUP, DLOCK_INVALID_QUORUM,
- * DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*. A kind of lock that does not have a call answers it with DLOCK_UNSUPPORTED.
+ * DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*. A kind of lock, or a server, that lacks a call answers DLOCK_UNSUPPORTED.
  *
  * Time. Durations are milliseconds, in parameters whose names end in _ms. -1 means no limit, 0 means do not wait. A
  * call about a multi-lock may block for that long once for each member.
@@ -615,8 +615,9 @@ dlock_status dlock_client_fault(dlock_client *client, const char *what, const ch
 /*
  * Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and the rights
  * that a mutex needs, tried on a name of its own. On a cluster every primary and replica is checked, on a quorum every
- * server, on etcd every member; findings begin with the server's name there. *ret_count is the number of findings for dlock_client_finding;
- * they stay until the next check. The option checks does the same when a client is opened.
+ * server, on etcd and ZooKeeper every member; findings begin with the server's name there. *ret_count is the number of
+ * findings for dlock_client_finding; they stay until the next check. The option checks does the same when a client is
+ * opened.
  * Errors: those of dlock_client_ping. With several servers, each one that does not answer is a finding,
  * DLOCK_FINDING_NO_ANSWER; the call fails when none answers, or too few of a quorum.
  * Threads: any. Blocks: up to timeout_ms (-1: the connect and command timeouts). Since: 0.1
@@ -1112,8 +1113,8 @@ DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
 
 /*
- * Copy the bytes of the event into buffer; those of dlock_txn_submit_get and dlock_client_submit_list have some. *ret_size is their number, also after
- * DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
+ * Copy the bytes of the event into buffer; those of dlock_txn_submit_get and dlock_client_submit_list have some.
+ * *ret_size is their number, also after DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1131,7 +1132,7 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * connection ends it. A round has a connection of its own: one of an earlier round, or a new one within the budget of
  * connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is closed
  * after any failure, by dlock_txn_free in the middle of its round, and by dlock_client_close.
- * Errors: DLOCK_UNSUPPORTED (quorum).
+ * Errors: DLOCK_UNSUPPORTED (not on a quorum, etcd, ZooKeeper or in memory).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

@@ -173,7 +173,7 @@ def tidy(roff: str, names: list[str]) -> str:
 
 def main(out: pathlib.Path, library: pathlib.Path, dlock: pathlib.Path | None) -> None:
     header = (ROOT / "abi/dlock.h").read_text()
-    texts = {"dlock.7": (page_of_promises(header), "distributed locks on Redis and etcd, and what they promise", ["dlock"])}
+    texts = {"dlock.7": (page_of_promises(header), "distributed locks on Redis, etcd and ZooKeeper, and what they promise", ["dlock"])}
     texts["dlock_options.7"] = (page_of_options(ctypes.CDLL(str(library))), "options of clients and locks", ["dlock_options"])
     if dlock:
         texts["dlock.1"] = (page_of_the_command(dlock), "run a command under a distributed lock, and look at locks", ["dlock"])

@@ -323,9 +323,9 @@ extern "C" {
     pub fn dlock_client_fault(client: *mut dlock_client, what: *const c_char, name: *const c_char, name_size: usize, value: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and
     /// the rights that a mutex needs, tried on a name of its own. On a cluster every primary and replica is
-    /// checked, on a quorum every server, on etcd every member; findings begin with the server's name there.
-    /// `*ret_count` is the number of findings for `dlock_client_finding`; they stay until the next check. The
-    /// option checks does the same when a client is opened.
+    /// checked, on a quorum every server, on etcd and `ZooKeeper` every member; findings begin with the server's
+    /// name there. `*ret_count` is the number of findings for `dlock_client_finding`; they stay until the next
+    /// check. The option checks does the same when a client is opened.
     pub fn dlock_client_check(client: *mut dlock_client, timeout_ms: i64, ret_count: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_client_check`, but the result comes as an event; `DLOCK_FIELD_VALUE` is the number of findings.
     pub fn dlock_client_submit_check(client: *mut dlock_client, timeout_ms: i64, tag: i64, reterr: *mut dlock_error) -> dlock_status;

@@ -330,9 +330,9 @@ impl Client {
     }
     /// Check whether the server is fit to keep locks: eviction, persistence, version, role, replicas, clock, and
     /// the rights that a mutex needs, tried on a name of its own. On a cluster every primary and replica is
-    /// checked, on a quorum every server, on etcd every member; findings begin with the server's name there.
-    /// `*ret_count` is the number of findings for `dlock_client_finding`; they stay until the next check. The
-    /// option checks does the same when a client is opened.
+    /// checked, on a quorum every server, on etcd and `ZooKeeper` every member; findings begin with the server's
+    /// name there. `*ret_count` is the number of findings for `dlock_client_finding`; they stay until the next
+    /// check. The option checks does the same when a client is opened.
     pub fn check(&self, timeout_ms: i64) -> Result<usize, Error> {
         let mut ret_count = 0;
         call(|reterr| unsafe { sys::dlock_client_check(self.0.as_ptr(), timeout_ms, &mut ret_count, reterr) })?;
