@@ -47,9 +47,9 @@ rm -f "$room"/srv/packages/*.src.rpm "$room"/srv/packages/libdlock-devel* "$room
 cp -R "$root/packaging/smoke" "$room/srv/smoke"
 names="libdlock dlock python3-dlock lua-dlock"
 inside "$room" /srv sh -ec 'rpm --root / --initdb; rpm --root / --install --nodeps packages/*.rpm; echo /usr/lib64 >/etc/ld.so.conf.d/lib64.conf; ldconfig; rpm --root / -q '"$names"
-inside "$room" /srv smoke/smoke.sh command python lua
+inside "$room" /srv PYTHONDONTWRITEBYTECODE=1 smoke/smoke.sh command python lua
 inside "$room" /srv sh -ec "rpm --root / --verify --nodeps $names; rpm --root / --erase --nodeps $names; ldconfig"
-left=$(find "$room/usr" -name '*dlock*')
+left=$(find "$room/usr" "$room/etc" -name 'dlock*' -o -name 'libdlock*' -o -name '_dlock')
 [ -z "$left" ] || fail "an erasure leaves: $left"
 echo "-- an erasure leaves nothing"
 (cd "$out" && sha256sum -- *.rpm | tee SHA256SUMS)
