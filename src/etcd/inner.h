@@ -295,10 +295,6 @@ int dli_etcd_enlist(struct dli_etcd_table *table, struct dli_etcd_node *node, in
 void dli_etcd_delist(struct dli_etcd_table *table, struct dli_etcd_node *node);
 struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table); /* NULL: it is empty */
 
-/* Call each for all nodes. It changes nothing in the table. */
-void dli_etcd_each(const struct dli_etcd_table *table, void (*each)(void *owner, struct dli_etcd_node *node),
-                   void *owner);
-
 /* ---- watch.c */
 
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);

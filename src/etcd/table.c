@@ -39,29 +39,3 @@ struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table)
 {
     return table->root ? *(struct dli_etcd_node **)table->root : NULL;
 }
-
-struct visit {
-    void (*each)(void *owner, struct dli_etcd_node *node);
-    void *owner;
-};
-
-static _Thread_local const struct visit *visiting; /* twalk has no argument for it; not every C library has twalk_r */
-
-static void visit_node(const void *node, VISIT which, int depth)
-{
-    const struct visit *visit = visiting;
-
-    (void)depth;
-    if (which == postorder || which == leaf)
-        visit->each(visit->owner, *(struct dli_etcd_node *const *)node);
-}
-
-void dli_etcd_each(const struct dli_etcd_table *table, void (*each)(void *owner, struct dli_etcd_node *node),
-                   void *owner)
-{
-    const struct visit visit = {each, owner}, *outer = visiting;
-
-    visiting = &visit;
-    twalk(table->root, visit_node);
-    visiting = outer;
-}

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tree.h"
+
 #include "kinds.h"
 
 static void news(struct dli_grpc_call *call, const char *bytes, size_t size);
@@ -207,7 +209,7 @@ static void hint(struct dli_etcd *etcd, const struct dli_etcd_waiter *waiter)
     etcd->store.hooks->hint(etcd->store.owner, &target);
 }
 
-static void hint_waiting(void *etcd, struct dli_etcd_node *node)
+static void hint_waiting(void *etcd, void *node)
 {
     const struct dli_etcd_waiter *waiter = DLI_OBJECT(node, struct dli_etcd_waiter, node);
 
@@ -217,7 +219,7 @@ static void hint_waiting(void *etcd, struct dli_etcd_node *node)
 
 void dli_etcd_hint_all(struct dli_etcd *etcd)
 {
-    dli_etcd_each(&etcd->waiters, hint_waiting, etcd);
+    dli_tree_each(etcd->waiters.root, hint_waiting, etcd);
 }
 
 /* ---- the stream */

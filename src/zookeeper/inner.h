@@ -373,9 +373,6 @@ struct dli_zk_entry *dli_zk_entry_new(struct dli_zk *zk, const struct dli_place 
 void dli_zk_forget(struct dli_zk *zk, int64_t number);
 void dli_zk_forget_all(struct dli_zk *zk);
 
-/* Call each for all entries. It adds and removes none. */
-void dli_zk_each(const struct dli_zk *zk, void (*each)(void *owner, struct dli_zk_entry *entry), void *owner);
-
 /* The request for a watch of this path is about to be sent. 0, or -1 without memory. */
 int dli_zk_watch(struct dli_zk *zk, struct dli_zk_watch *watch, struct dli_zk_text path);
 void dli_zk_unwatch(struct dli_zk *zk, struct dli_zk_watch *watch);

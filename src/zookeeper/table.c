@@ -60,31 +60,6 @@ void dli_zk_forget_all(struct dli_zk *zk)
         dli_zk_forget(zk, (*(struct dli_zk_entry **)zk->entries)->number);
 }
 
-struct visit {
-    void (*each)(void *owner, struct dli_zk_entry *entry);
-    void *owner;
-};
-
-static _Thread_local const struct visit *visiting; /* twalk has no argument for it; not every C library has twalk_r */
-
-static void visit_entry(const void *node, VISIT which, int depth)
-{
-    const struct visit *visit = visiting;
-
-    (void)depth;
-    if (which == postorder || which == leaf)
-        visit->each(visit->owner, *(struct dli_zk_entry *const *)node);
-}
-
-void dli_zk_each(const struct dli_zk *zk, void (*each)(void *owner, struct dli_zk_entry *entry), void *owner)
-{
-    const struct visit visit = {each, owner}, *outer = visiting;
-
-    visiting = &visit;
-    twalk(zk->entries, visit_entry);
-    visiting = outer;
-}
-
 /* ---- spots: paths that are watched */
 
 /* A key to search with: the first member of its thing is a text. */

@@ -5,6 +5,8 @@
  * its session ends or an operator deletes it. Either makes it look again. A number that is held watches its own node, from
  * its first renewal on. A watch tells once. Those of a connection end with it.
  */
+#include "base/tree.h"
+
 #include "inner.h"
 
 /* The number looks again. Its next request finds it here. */
@@ -30,9 +32,10 @@ void dli_zk_event(struct dli_zk *zk, int32_t type, struct dli_zk_text path)
     }
 }
 
-static void doubt(void *owner, struct dli_zk_entry *entry)
+static void doubt(void *owner, void *item)
 {
     struct dli_zk_session *session = owner;
+    struct dli_zk_entry *entry = item;
 
     if (entry->session != session->number)
         return;
@@ -46,16 +49,18 @@ static void doubt(void *owner, struct dli_zk_entry *entry)
 
 void dli_zk_entries_doubt(struct dli_zk_session *session)
 {
-    dli_zk_each(session->zk, doubt, session);
+    dli_tree_each(session->zk->entries, doubt, session);
 }
 
-static void hint_orphan(void *owner, struct dli_zk_entry *entry)
+static void hint_orphan(void *owner, void *item)
 {
+    const struct dli_zk_entry *entry = item;
+
     if (!entry->held && !dli_zk_session(owner, entry->session))
         hint(owner, entry);
 }
 
 void dli_zk_hint_orphans(struct dli_zk *zk)
 {
-    dli_zk_each(zk, hint_orphan, zk);
+    dli_tree_each(zk->entries, hint_orphan, zk);
 }
