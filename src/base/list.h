@@ -55,7 +55,7 @@ static inline void dli_ring_append(struct dli_ring *ring, struct dli_link *link)
     ring->last = link;
 }
 
-/* Take a node out of this ring, if it is in it. It may be in no list, but in no other one. */
+/* Take a node out of this ring, or of a list with a head, if it is in one. It is in no other ring. */
 static inline void dli_ring_remove(struct dli_ring *ring, struct dli_link *link)
 {
     if (ring->last == link)

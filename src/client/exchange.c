@@ -1,6 +1,6 @@
 /*
  * exchange.c: exchanges of one entry with the server, from the caller's own thread or in the background. An entry has
- * at most one in flight. entry.mutex guards the pointer entry.request; what it points to belongs to the thread that marked
+ * at most one in flight. entry.mutex guards the pointer to its request; what it points to belongs to the thread that marked
  * the exchange sent, without the mutex. A request lives only while its exchange is in flight: a held lock has none. Without
  * memory for it the exchange fails with DLOCK_OUT_OF_MEMORY before it is sent, and the machine tries again as after any
  * other failure.
@@ -64,11 +64,12 @@ static void drop_request(struct dli_entry *entry)
 static void digest(struct dli_entry *entry, int64_t now)
 {
     struct dli_client *client = entry->client;
-    const struct dli_answer *answer = &entry->m.active->request->exchange.answer;
+    const struct dli_request *request = entry->m.active->request;
+    const struct dli_answer *answer = &request->exchange.answer;
     dlock_status status = falls(entry) ? DLOCK_SERVER_FORGOT : answer->status;
 
     if (falls(entry))
-        dli_fail_forgot(entry->m.active->request->reason, answer->token, entry->m.tokens.end - 1);
+        dli_fail_forgot(request->reason, answer->token, entry->m.tokens.end - 1);
     if (answer->status == DLOCK_OK && answer->cut > 0)
         log_cut(entry, answer->cut);
     if (answer->status == DLOCK_OK && answer->got == DLI_TRY_GRANTED)
@@ -78,9 +79,9 @@ static void digest(struct dli_entry *entry, int64_t now)
     if (answer->status == DLOCK_OK && answer->released && entry->m.active->drop.lingered)
         dli_metrics_note(&client->metrics, DLI_HANDOVERS, entry->m.turns);
     dli_mutex_answer(&entry->m, answer, now);
-    if (entry->m.active->request->exchange.next.count && dli_mutex_owned(&entry->m) &&
-        entry->m.active->request->exchange.wish.want == entry->m.want.number)
-        dli_turns_begin(entry, &entry->m.active->request->exchange.next);
+    if (request->exchange.next.count && dli_mutex_owned(&entry->m) &&
+        request->exchange.wish.want == entry->m.want.number)
+        dli_turns_begin(entry, &request->exchange.next);
     remember(entry, status);
     dli_turn_ended(entry, answer, now);
     if (entry->parent)
@@ -162,15 +163,18 @@ static void unsent(struct dli_entry *entry, dlock_status status, int64_t now)
  */
 static int prepare_push(struct dli_entry *entry, const struct dli_wish *wish, int64_t now, int direct)
 {
+    struct dli_request *request;
+
     if (prepare(entry, wish, now)) {
         unsent(entry, DLOCK_OUT_OF_MEMORY, now);
         return -1;
     }
-    entry->m.active->request->direct = direct;
-    entry->m.active->request->deadline = now + wish->attempt;
-    entry->m.active->request->done = background_done;
-    if ((entry->m.active->request->reason = malloc(sizeof *entry->m.active->request->reason)))
-        entry->m.active->request->reason->code = DLOCK_OK;
+    request = entry->m.active->request;
+    request->direct = direct;
+    request->deadline = now + wish->attempt;
+    request->done = background_done;
+    if ((request->reason = malloc(sizeof *request->reason)))
+        request->reason->code = DLOCK_OK;
     dli_entry_ref(entry);
     return 0;
 }

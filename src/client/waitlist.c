@@ -279,6 +279,7 @@ void dli_waitlist_sent(struct dli_entry *entry, int64_t want)
 
 void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *answer, int64_t now)
 {
+    const struct dli_request *request = entry->m.active->request; /* NULL: there was no memory for it */
     struct dli_waiting *member = entry->member;
 
     if (member) {
@@ -286,15 +287,15 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
         if (answer->status != DLOCK_OK) {
             member->group->nothing = -1;
             pass_on(entry, member->group, INT64_MAX); /* everybody shall learn of it */
-        } else if (entry->m.active->request->exchange.wish.want) {
-            entry->followers = learn(member, &entry->m.active->request->exchange, now);
+        } else if (request->exchange.wish.want) {
+            entry->followers = learn(member, &request->exchange, now);
             if (dli_mutex_waits(&entry->m))
                 hold_back(entry);
         }
         pthread_mutex_unlock(&entry->parent->waitlist->mutex);
     }
     if (entry->m.rules->passes && dli_mutex_owned(&entry->m) && answer->got == DLI_TRY_GRANTED &&
-        entry->m.active->request->exchange.wish.want == entry->m.want.number)
+        request->exchange.wish.want == entry->m.want.number)
         dli_waitlist_keep_tokens(entry);
     dli_waitlist_settle(entry, now);
 }

@@ -223,7 +223,8 @@ struct dli_claim *dli_mutex_reenter(struct dli_mutex *m, int64_t owner, int64_t 
 /*
  * The owner releases one level. DLOCK_OK: done, in memory; *settled is the claim when it ended. DLOCK_WOULD_BLOCK: the
  * last level needs the server. With may_send the claim is then LEAVING (also in *settled) and will come out in done;
- * without memory it is in done already, and the release is tried again. Without may_send, nothing changed. Also DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim when it ended).
+ * without memory it is in done already, and the release is tried again. Without may_send, nothing changed. Also
+ * DLOCK_NOT_HELD, DLOCK_LOST (*settled is the claim when it ended).
  */
 dlock_status dli_mutex_release(struct dli_mutex *m, int64_t owner, int64_t now, int64_t until, int may_send,
                                struct dli_claim **settled);
