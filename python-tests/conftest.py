@@ -15,6 +15,8 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+pytest.register_assert_rewrite("harness.engines")
+
 from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
 from harness.cluster import Lone

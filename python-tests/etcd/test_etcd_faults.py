@@ -24,14 +24,6 @@ def url(proxy: Proxy) -> str:
     return f"etcd://{proxy.host}:{proxy.port}"
 
 
-def lost(client: Any) -> Any:
-    """The next loss that is reported."""
-    while True:
-        event = client.event(10000)
-        if event.type == "LOST":
-            return event
-
-
 # ---- messages
 
 
@@ -133,7 +125,7 @@ def test_l03_a_stopped_holder_is_told(etcd: Etcd, new_agent: Make) -> None:
     later = other.acquire(1, -1).ok.token
     assert later > token
     first.resume()
-    event = lost(client)
+    event = client.loss()
     assert event.token == token and lock.state(1) == "LOST"
     assert lock.release(1).status == "LOST"
     assert other.state(1) == "HELD"
@@ -149,7 +141,7 @@ def test_l03_a_holder_that_is_cut_off_is_told_first(etcd: Etcd, new_proxy: Make,
     until(lambda: len(etcd.keys("job/")) == 2)
     proxy.strand()
     proxy.refuse()
-    event = lost(client)
+    event = client.loss()
     told = now()
     assert event.token == token and event.cause == "EXPIRED"
     assert waiting.answer().ok.done > told
@@ -161,7 +153,7 @@ def test_l04_an_operator_deletes_the_key(etcd: Etcd, agent: Agent) -> None:
     lock = client.lock("job")
     token = lock.acquire(1, 0).ok.token
     etcd.call("kv/deleterange", key=etcd.keys("job/")[0])
-    event = lost(client)
+    event = client.loss()
     assert (event.token, event.cause) == (token, "TAKEN")
     assert lock.acquire(2, 5000).ok.token > token
     lock.release(2).ok
@@ -176,7 +168,7 @@ def test_l05_an_operator_revokes_the_lease(etcd: Etcd, agent: Agent) -> None:
     etcd.call("lease/revoke", ID=lease)
     other = client.lock("other")  # its put finds out, and gets another lease, before a keep-alive does
     assert other.acquire(1, 5000).ok.token > max(tokens)
-    assert {lost(client).token for _ in locks} == tokens
+    assert {client.loss().token for _ in locks} == tokens
     assert lease not in etcd.leases() and len(etcd.leases()) == 1
     assert locks[0].acquire(2, 5000).ok.token > max(tokens)
     assert other.state(1) == "HELD"
@@ -189,7 +181,7 @@ def test_l05_a_revoked_lease_is_told_long_before_the_next_renewal(etcd: Etcd, ag
     (lease,) = etcd.leases()
     etcd.call("lease/revoke", ID=lease)
     client.lock("other").acquire(1, 5000).ok  # finds out
-    assert lost(client).token == token
+    assert client.loss().token == token
 
 
 @pytest.mark.parametrize("what", ["key", "lease"])

@@ -14,20 +14,13 @@ import pytest
 from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
 from harness.engines.disks import SLOW, fill, slow_syncs, small_disk
+from harness.engines.members import ISLANDS, connected, cut_off_from_a_member, cut_off_with_the_leader, on_slow_disks
 from harness.etcd import LOCAL, Etcd
-from harness.faults import Island, Namespace, can_drop_packets, times
+from harness.faults import Island, Namespace, times
 from harness.tally import tell
 from harness.waiting import until
 
 Make = Callable[..., Any]
-
-
-def lost(client: Any) -> Any:
-    """The next loss that is reported."""
-    while True:
-        event = client.event(10000)
-        if event.type == "LOST":
-            return event
 
 
 # ---- members
@@ -142,7 +135,7 @@ def test_l11_leader_changes_under_load(new_etcd: Make, new_agent: Make, changes:
     print("served after the election, ms:", [delay // 10**6 for delay in late])
     assert late[len(late) // 2] < 10**9
     if kept.state(1) != "HELD":
-        raise AssertionError(lost(keeper))
+        raise AssertionError(keeper.loss())
     assert kept.token(1).ok.token == token
     tell(done=changes, fired=changes)
 
@@ -173,8 +166,6 @@ def test_l13_no_member_answers(new_etcd: Make, agent: Agent) -> None:
 
 # ---- partitions
 
-ISLANDS = pytest.mark.skipif(not can_drop_packets(), reason="it needs network namespaces: run it as root, with ip, nft and nsenter")
-
 
 @ISLANDS
 @pytest.mark.parametrize("rounds", times(1, 4, soak=10))
@@ -182,27 +173,7 @@ def test_l14_a_leader_without_followers(new_etcd: Make, new_agent: Make, rounds:
     """The leader and a holder are cut off from the others: the holder is told before another one has the lock, and nothing is left."""
     with contextlib.closing(Island()) as island:
         etcd = new_etcd(3, places=[(island.theirs, tuple(island.prefix)), (island.ours, ()), (island.ours, ())])
-        inside, outside = new_agent(prefix=island.prefix), new_agent()
-        client, other = (agent.open(etcd, lease_ms=2000, command_timeout_ms=500) for agent in (inside, outside))
-        before = 0
-        for _ in range(rounds):
-            etcd.lead(etcd.nodes[0])
-            lock, theirs = client.lock("job"), other.lock("job")
-            token = lock.acquire(1, 20000).ok.token
-            assert token > before
-            island.cut()
-            waiting = theirs.start("acquire", 1, -1, thread=1)
-            assert lost(client).token == token
-            told = now()
-            got = waiting.answer(60).ok
-            assert got.done > told and got.token > token
-            before = got.token
-            island.heal()
-            theirs.release(1).ok
-            assert lock.release(1).status == "LOST"
-            assert etcd.is_up(60)
-            until(lambda: etcd.keys("job/") == [], timeout=30)
-        tell(done=rounds, fired=island.fired())
+        cut_off_with_the_leader(island, etcd, etcd.nodes[0], (new_agent(prefix=island.prefix), new_agent()), 2000, rounds, lambda: etcd.keys("job/"))
 
 
 @ISLANDS
@@ -211,21 +182,13 @@ def test_l15_a_client_that_does_not_reach_the_leader(new_etcd: Make, new_agent: 
     """Packets to the member it is connected to, which leads, are lost: it goes on by another member, and keeps its lock."""
     with contextlib.closing(Namespace(None)) as net:
         etcd = new_etcd(3, places=[(net.ours, ())] * 3)
-        client = new_agent(prefix=net.prefix).open(etcd, lease_ms=6000, command_timeout_ms=500)
-        kept, lock = client.lock("kept"), client.lock("job")
-        token, last = kept.acquire(1, 20000).ok.token, 0
-        for _ in range(rounds):
-            links = subprocess.run([*net.prefix, "ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
-            (leader,) = (node for node in etcd.nodes if f"{node.host}:{node.port}" in links)
+
+        def cut() -> None:
+            (leader,) = connected(net, etcd.nodes)
             etcd.lead(leader)
             net.drop_to([leader.port])
-            got = lock.acquire(1, 20000).ok.token
-            assert got > last and (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-            last = got
-            lock.release(1).ok
-            net.heal()
-        assert net.fired() >= rounds
-        tell(done=rounds, fired=net.fired())
+
+        cut_off_from_a_member(net, new_agent(prefix=net.prefix).open(etcd, lease_ms=6000, command_timeout_ms=500), cut, rounds)
 
 
 # ---- disks
@@ -238,28 +201,9 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     nothing, and tokens grow.
     """
     etcd = new_etcd(3)
-    client, other = (new_agent().open(etcd, lease_ms=30000, command_timeout_ms=600) for _ in range(2))
-    kept = client.lock("kept")
-    token, last = kept.acquire(1, 5000).ok.token, 0
-    with slow_syncs([node.process.pid for node in etcd.nodes[:2] if node.process], tmp_path) as syncs:
-        etcd.call("kv/put", key="sync", value="x")
-        for _ in range(rounds):
-            for one in (client, other):
-                lock = one.lock("job")
-                answer = lock.acquire(1, 3000)
-                assert answer.status in ("OK", "TIMED_OUT", "UNREACHABLE"), answer
-                if answer.status == "OK":
-                    assert answer.token > last
-                    last = answer.token
-                    assert lock.release(1).status in ("OK", "UNREACHABLE", "LOST")
-        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-        fired = syncs()
-    lock = other.lock("job")
-    assert lock.acquire(2, 20000).ok.token > last
-    lock.release(2).ok
-    until(lambda: etcd.keys("job/") == [], timeout=30)
-    assert fired > rounds
-    tell(done=rounds, fired=fired)
+    clients = [new_agent().open(etcd, lease_ms=30000, command_timeout_ms=600) for _ in range(2)]
+    slow = slow_syncs([node.process.pid for node in etcd.nodes[:2] if node.process], tmp_path)
+    on_slow_disks(clients, slow, lambda: etcd.call("kv/put", key="sync", value="x"), rounds, lambda: etcd.keys("job/"))
 
 
 @pytest.mark.timeout(240)  # seventy large values, which a busy machine writes slowly

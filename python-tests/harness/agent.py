@@ -299,6 +299,13 @@ class Client(Handle):
         assert answer.status == "OK", f"no event within {timeout} s"
         return answer.event
 
+    def loss(self) -> Event:
+        """The next loss that is reported."""
+        while True:
+            event = self.event(10000)
+            if event.type == "LOST":
+                return event
+
 
 class Lock(Handle):
     def __init__(self, agent: Agent, index: int, lock_id: int) -> None:

@@ -25,14 +25,6 @@ def url(proxy: Proxy) -> str:
     return f"zookeeper://{proxy.host}:{proxy.port}"
 
 
-def lost(client: Any) -> Any:
-    """The next loss that is reported."""
-    while True:
-        event = client.event(10000)
-        if event.type == "LOST":
-            return event
-
-
 def received(zookeeper: Zookeeper) -> int:
     """Requests to the first member so far."""
     return int(next(line.split()[1] for line in zookeeper.members[0].word("srvr").splitlines() if line.startswith("Received")))
@@ -152,7 +144,7 @@ def test_z03_a_stopped_holder_is_told(zookeeper: Zookeeper, new_agent: Make) -> 
     later = other.acquire(1, -1).ok.token
     assert later > token
     first.resume()
-    event = lost(client)
+    event = client.loss()
     assert event.token == token and lock.state(1) == "LOST"
     assert lock.release(1).status == "LOST"
     assert other.state(1) == "HELD"
@@ -168,7 +160,7 @@ def test_z03_a_holder_that_is_cut_off_is_told_first(zookeeper: Zookeeper, new_pr
     until(lambda: len(zookeeper.nodes("job")) == 2)
     proxy.strand()
     proxy.refuse()
-    event = lost(client)
+    event = client.loss()
     told = now()
     assert event.token == token and event.cause == "EXPIRED"
     assert waiting.answer().ok.done > told
@@ -180,7 +172,7 @@ def test_z04_an_operator_deletes_the_node(zookeeper: Zookeeper, agent: Agent) ->
     lock = client.lock("job")
     token = lock.acquire(1, 0).ok.token
     zookeeper.admin.delete(f"/job/{zookeeper.nodes('job')[0]}")
-    event = lost(client)
+    event = client.loss()
     assert (event.token, event.cause) == (token, "TAKEN")
     assert lock.acquire(2, 5000).ok.token > token
     lock.release(2).ok
@@ -196,7 +188,7 @@ def test_z04_a_node_is_deleted_while_the_connection_is_down(zookeeper: Zookeeper
     proxy.cut()
     zookeeper.admin.delete(f"/job/{zookeeper.nodes('job')[0]}")
     proxy.accept()
-    event = lost(client)
+    event = client.loss()
     assert (event.token, event.cause) == (token, "TAKEN")
 
 
@@ -207,7 +199,7 @@ def test_z05_an_operator_ends_the_session(zookeeper: Zookeeper, agent: Agent) ->
     tokens = {lock.acquire(1, 0).ok.token for lock in locks}
     zookeeper.expire(f"/job0/{zookeeper.nodes('job0')[0]}")
     began = now()
-    assert {lost(client).token for _ in locks} == tokens
+    assert {client.loss().token for _ in locks} == tokens
     assert now() - began < 10_000_000, "by the word of the server, and not by the clock"
     other = client.lock("other")
     assert other.acquire(1, 5000).ok.token > max(tokens)

@@ -4,30 +4,18 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import subprocess
 from typing import Any, Callable
 
 import pytest
 from kazoo.exceptions import KazooException
 
-from harness.agent import now
 from harness.engines.disks import SLOW, fill, slow_syncs, small_disk
-from harness.faults import Island, Namespace, can_drop_packets, times
+from harness.engines.members import ISLANDS, connected, cut_off_from_a_member, cut_off_with_the_leader, on_slow_disks
+from harness.faults import Island, Namespace, times
 from harness.tally import tell
-from harness.waiting import until
 from harness.zookeeper import LOCAL, Zookeeper
 
 Make = Callable[..., Any]
-
-ISLANDS = pytest.mark.skipif(not can_drop_packets(), reason="it needs network namespaces: run it as root, with ip, nft and nsenter")
-
-
-def lost(client: Any) -> Any:
-    """The next loss that is reported."""
-    while True:
-        event = client.event(10000)
-        if event.type == "LOST":
-            return event
 
 
 # ---- partitions
@@ -41,27 +29,8 @@ def test_z15_a_leader_without_followers(new_zookeeper: Make, new_agent: Make, ro
     """The leader and a holder are cut off from the others: the holder is told before another one has the lock, and nothing is left."""
     with contextlib.closing(Island()) as island:
         zookeeper = new_zookeeper(3, places=[(island.ours, ()), (island.ours, ()), (island.theirs, tuple(island.prefix))])
-        inside, outside = new_agent(prefix=island.prefix), new_agent()
-        client, other = (agent.open(zookeeper, lease_ms=4000, command_timeout_ms=500) for agent in (inside, outside))
-        before = 0
-        for _ in range(rounds):
-            zookeeper.lead(zookeeper.members[2])
-            lock, theirs = client.lock("job"), other.lock("job")
-            token = lock.acquire(1, 20000).ok.token
-            assert token > before
-            island.cut()
-            waiting = theirs.start("acquire", 1, -1, thread=1)
-            assert lost(client).token == token
-            told = now()
-            got = waiting.answer(60).ok
-            assert got.done > told and got.token > token
-            before = got.token
-            island.heal()
-            theirs.release(1).ok
-            assert lock.release(1).status == "LOST"
-            assert zookeeper.is_up(60)
-            until(lambda: zookeeper.nodes("job") == [], timeout=30)
-        tell(done=rounds, fired=island.fired())
+        agents = new_agent(prefix=island.prefix), new_agent()
+        cut_off_with_the_leader(island, zookeeper, zookeeper.members[2], agents, 4000, rounds, lambda: zookeeper.nodes("job"))
 
 
 @ISLANDS
@@ -73,18 +42,7 @@ def test_z16_a_client_that_does_not_reach_its_member(new_zookeeper: Make, new_ag
     with contextlib.closing(Namespace(None)) as net:
         zookeeper = new_zookeeper(3, places=[(net.ours, ())] * 3)
         client = new_agent(prefix=net.prefix).open(zookeeper, lease_ms=6000, command_timeout_ms=500)
-        kept, lock = client.lock("kept"), client.lock("job")
-        token, last = kept.acquire(1, 20000).ok.token, 0
-        for _ in range(rounds):
-            links = subprocess.run([*net.prefix, "ss", "-Htn", "state", "established"], capture_output=True, text=True, check=True).stdout
-            net.drop_to([member.port for member in zookeeper.members if f"{member.host}:{member.port}" in links])
-            got = lock.acquire(1, 20000).ok.token
-            assert got > last and (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-            last = got
-            lock.release(1).ok
-            net.heal()
-        assert net.fired() >= rounds
-        tell(done=rounds, fired=net.fired())
+        cut_off_from_a_member(net, client, lambda: net.drop_to([member.port for member in connected(net, zookeeper.members)]), rounds)
 
 
 # ---- disks
@@ -99,28 +57,9 @@ def test_z17_slow_disks(new_zookeeper: Make, new_agent: Make, rounds: int, tmp_p
     nothing, and tokens grow.
     """
     zookeeper = new_zookeeper(3)
-    client, other = (new_agent().open(zookeeper, lease_ms=30000, command_timeout_ms=600) for _ in range(2))
-    kept = client.lock("kept")
-    token, last = kept.acquire(1, 5000).ok.token, 0
-    with slow_syncs([member.process.pid for member in zookeeper.members[:2]], tmp_path) as syncs:
-        zookeeper.admin.create("/sync")
-        for _ in range(rounds):
-            for one in (client, other):
-                lock = one.lock("job")
-                answer = lock.acquire(1, 3000)
-                assert answer.status in ("OK", "TIMED_OUT", "UNREACHABLE"), answer
-                if answer.status == "OK":
-                    assert answer.token > last
-                    last = answer.token
-                    assert lock.release(1).status in ("OK", "UNREACHABLE", "LOST")
-        assert (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-        fired = syncs()
-    lock = other.lock("job")
-    assert lock.acquire(2, 20000).ok.token > last
-    lock.release(2).ok
-    until(lambda: zookeeper.nodes("job") == [], timeout=30)
-    assert fired > rounds
-    tell(done=rounds, fired=fired)
+    clients = [new_agent().open(zookeeper, lease_ms=30000, command_timeout_ms=600) for _ in range(2)]
+    slow = slow_syncs([member.process.pid for member in zookeeper.members[:2]], tmp_path)
+    on_slow_disks(clients, slow, lambda: zookeeper.admin.create("/sync"), rounds, lambda: zookeeper.nodes("job"))
 
 
 @pytest.mark.full
