@@ -11,7 +11,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 # shellcheck source=packaging/roots.sh
 source "$root/packaging/roots.sh"
-version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
+version=$(/usr/bin/python3 "$root/packaging/version.py")
 SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct)
 rooms=$root/build/rooms
 HOME_INSIDE=~root

@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 work=$root/build/recipes
 recipes=$work/tree/packaging/recipes
-version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
+version=$(/usr/bin/python3 "$root/packaging/version.py")
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin CONAN_HOME=$work/conan-home
 
 mkdir -p "$work"

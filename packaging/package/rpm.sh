@@ -10,7 +10,7 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 # shellcheck source=packaging/roots.sh
 source "$root/packaging/roots.sh"
 suite=${1:-bookworm}
-version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$root/meson.build")
+version=$(/usr/bin/python3 "$root/packaging/version.py")
 rooms=$root/build/rooms
 out=$root/build/packages/rpm
 HOME_INSIDE=~root
