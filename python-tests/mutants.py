@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -724,28 +725,28 @@ WORLDS = (
 
 # Found by test_metrics_mutants.py: a test for each, which knows what happened.
 METRICS = (
-    (Mutant(881, "a refusal counts as a grant", edits=(
+    (Mutant(896, "a refusal counts as a grant", edits=(
         ("client/waiter.c", "claim->result == DLOCK_OK ? DLI_WAIT_GRANTED", "claim->result >= DLOCK_OK ? DLI_WAIT_GRANTED"),
     )), "api/test_metrics.py", "waits_and_holds"),
-    (Mutant(882, "a lost hold is measured again when it is released", edits=(
+    (Mutant(897, "a lost hold is measured again when it is released", edits=(
         ("client/pass.c", "if (*settled && status != DLOCK_LOST)", "if (*settled)"),
     )), "api/test_metrics.py", "lost_lock"),
-    (Mutant(883, "a bucket does not contain those below it", edits=(
+    (Mutant(898, "a bucket does not contain those below it", edits=(
         ("metrics/text.c", "        count += seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s", "        count = seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s"),
     )), "api/test_metrics.py", "sums_and_buckets"),
-    (Mutant(884, "a time is in a bucket above its own", edits=(
+    (Mutant(899, "a time is in a bucket above its own", edits=(
         ("metrics/text.c", "    0,  0,  0,  0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,", "    0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  8,  8,  8,  8,"),
     )), "api/test_metrics.py", "sums_and_buckets"),
-    (Mutant(885, "a release of a lost lock counts as a release", edits=(
+    (Mutant(900, "a release of a lost lock counts as a release", edits=(
         ("client/acquire.c", "RELEASED, status == DLOCK_OK);\n    dli_waiter_unref(DLI_OBJECT(", "RELEASED, status != DLOCK_NOT_HELD);\n    dli_waiter_unref(DLI_OBJECT("),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and lost-python"),
-    (Mutant(886, "a turn in memory ends the grant", edits=(
+    (Mutant(901, "a turn in memory ends the grant", edits=(
         ("client/pass.c", "DLI_CLAIM_LEAVING ? entry->m.turns : -1", "DLI_CLAIM_LEAVING || entry->m.turns ? entry->m.turns : -1"),
     )), "bindings/test_scenarios.py", "test_scenario and metrics and own-python"),
 )  # fmt: skip
 
 # No defect: test_metrics_cost.py counts the instructions of these functions.
-MEASURED = Mutant(887, "what measures is not inlined", caught=False, edits=tuple(
+MEASURED = Mutant(902, "what measures is not inlined", caught=False, edits=tuple(
     (f"client/{name}.c", f'#include "{first}.h"\n', f'#include "{first}.h"\n#include "metrics/metrics.h"\n'
      "#define MEASURED __attribute__((noinline, unused)) static void\n"
      "MEASURED measured_note(struct dli_metrics *m, enum dli_measure what, int64_t value) { dli_metrics_note(m, what, value); }\n"
@@ -887,6 +888,21 @@ def library(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutan
     how = ["-Wl,-soname,libdlock.so.1", f"-Wl,--version-script={root / 'abi/dlock.map'}"]
     subprocess.run(["gcc", "-shared", *how, "-o", made_library, *objects, *LIBRARIES], check=True)
     return made_library
+
+
+def each(defects: Sequence[tuple[Mutant, str, str]]) -> Any:
+    """Parameters of a test: a defect, the file under python-tests whose tests find it, and words for -k."""
+    return pytest.mark.parametrize("mutant, file, words", defects, ids=[f"{one.number}: {one.what}" for one, _, _ in defects])
+
+
+def check_found(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant, file: str, words: str, *, timeout: int = 60, agents: bool = False) -> None:
+    """These tests must fail with the defect in the library. agents: also in programs that are linked with the library of the build."""
+    made = library(root, build, folder, mutant)
+    env = {**os.environ, "DLOCK_LIBRARY": str(made), **({"LD_PRELOAD": str(made)} if agents else {})}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-c", "python-tests/pytest.ini", "--rootdir", ".", "-p", "no:cacheprovider"]
+    command += [f"python-tests/{file}", "-m", "not full", "-k", words, "--timeout", str(timeout)]
+    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and "failed" in done.stdout, done.stdout[-3000:]
 
 
 def worlds(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Path, mutant: Mutant) -> pathlib.Path:

@@ -1,10 +1,7 @@
 """Defects in the engine on ZooKeeper: a test of this folder finds each of them."""
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -14,11 +11,6 @@ from harness.build import BUILD, ROOT
 pytestmark = [pytest.mark.full, pytest.mark.house, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("mutant, file, words", mutants.ZOOKEEPER, ids=[f"{one.number}: {one.what}" for one, _, _ in mutants.ZOOKEEPER])
+@mutants.each(mutants.ZOOKEEPER)
 def test_mutant(mutant: mutants.Mutant, file: str, words: str, tmp_path: pathlib.Path) -> None:
-    library = mutants.library(ROOT, BUILD, tmp_path, mutant)
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-c", "python-tests/pytest.ini", "--rootdir", ".", "-p", "no:cacheprovider"]
-    command += [f"python-tests/zookeeper/{file}", "-m", "not full", "-k", words, "--timeout", "40"]
-    agents = {"LD_PRELOAD": str(library)}
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "DLOCK_LIBRARY": str(library), **agents}, capture_output=True, text=True)
-    assert done.returncode == 1 and "failed" in done.stdout, done.stdout[-3000:]
+    mutants.check_found(ROOT, BUILD, tmp_path, mutant, f"zookeeper/{file}", words, timeout=40, agents=True)

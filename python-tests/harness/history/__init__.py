@@ -147,54 +147,16 @@ class ZookeeperLeaders(World):
         self.zookeeper.stop()
 
 
-class ZookeeperCuts(World):
-    """One server; connections are cut. For builds that are broken: nothing but the client is in doubt."""
-
-    options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 100}
-    every = 40
-
-    def __init__(self) -> None:
-        self.zookeeper = Zookeeper()
-        self.proxy = Proxy((self.zookeeper.members[0].host, self.zookeeper.members[0].port))
-        self.url = f"zookeeper://{self.proxy.host}:{self.proxy.port}"
-
-    def fault(self) -> None:
-        self.proxy.cut()
-
-    def stop(self) -> None:
-        self.proxy.close()
-        self.zookeeper.stop()
-
-
-class EtcdCuts(World):
-    """One member; connections are cut. For builds that are broken: nothing but the client is in doubt."""
-
-    options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 100}
-    every = 40
-
-    def __init__(self) -> None:
-        self.etcd = Etcd()
-        self.proxy = Proxy((self.etcd.nodes[0].host, self.etcd.nodes[0].port))
-        self.url = f"etcd://{self.proxy.host}:{self.proxy.port}"
-
-    def fault(self) -> None:
-        self.proxy.cut()
-
-    def stop(self) -> None:
-        self.proxy.close()
-        self.etcd.stop()
-
-
-class RedisCuts(World):
+class Cuts(World):
     """One server; connections are cut."""
 
-    options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": 200}
     every = 40
 
-    def __init__(self) -> None:
-        self.server = Server()
-        self.proxy = Proxy((self.server.host, self.server.port))
-        self.url = self.proxy.url
+    def __init__(self, server: Any, first: Any, scheme: str, connects: int = 100) -> None:
+        """first: what has the address of the server. Of etcd and ZooKeeper also for builds that are broken: only the client is in doubt."""
+        self.options = {"lease_ms": 3000, "command_timeout_ms": 700, "connects_per_second": connects}
+        self.server, self.proxy = server, Proxy((first.host, first.port))
+        self.url = f"{scheme}://{self.proxy.host}:{self.proxy.port}"
 
     def fault(self) -> None:
         self.proxy.cut()
@@ -202,6 +164,24 @@ class RedisCuts(World):
     def stop(self) -> None:
         self.proxy.close()
         self.server.stop()
+
+
+class EtcdCuts(Cuts):
+    def __init__(self) -> None:
+        etcd = Etcd()
+        super().__init__(etcd, etcd.nodes[0], "etcd")
+
+
+class ZookeeperCuts(Cuts):
+    def __init__(self) -> None:
+        zookeeper = Zookeeper()
+        super().__init__(zookeeper, zookeeper.members[0], "zookeeper")
+
+
+class RedisCuts(Cuts):
+    def __init__(self) -> None:
+        server = Server()
+        super().__init__(server, server, "redis", 200)
 
 
 class RedisFailover(World):
