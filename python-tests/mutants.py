@@ -32,6 +32,7 @@ class Mutant:
     first: int = 1
     seeds: int = 2000
     world: str = "mutex"
+    semaphores: bool = False  # of dlock_worlds: its world has those
     forgets: bool = False  # on servers that lose their memory
 
 
@@ -298,7 +299,7 @@ KINDS = (
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
         ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
-    Mutant(208, "one reader of many counts for all", world="rw", first=7001, edits=(
+    Mutant(208, "one reader of many counts for all", world="rw", first=13001, edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
         ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
@@ -677,7 +678,7 @@ WORLDS = (
         ("zookeeper/drop.c", "if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))", "if (all.child[i].name.size)"),
     )),
     Mutant(881, "a grant is given without a look at its own node", world="zookeeper", edits=(
-        ("zookeeper/exchange.c", "    } else if (!own) { /* it vanished: stand in line anew */", "    } else if (!own && before) { /* it vanished: stand in line anew */"),
+        ("zookeeper/exchange.c", "    if (!own) {\n", "    if (!own && before) {\n"),
     )),
     Mutant(882, "a hold counts from the watch's event", world="zookeeper", edits=(
         ("zookeeper/heartbeat.c", "return session->since + session->timeout - lease;", "return dli_now() + 0 * session->since * lease;"),
@@ -704,6 +705,32 @@ WORLDS = (
     )),
     Mutant(888, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
+    )),
+    Mutant(903, "permits outside of the line are kept", world="zookeeper", semaphores=True, edits=(
+        ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
+    )),
+    Mutant(904, "a hold of several permits watches the first one", world="zookeeper", semaphores=True, edits=(
+        ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
+        ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
+    )),
+    Mutant(905, "permits are made anew without a look for the first ones", world="zookeeper", semaphores=True, edits=(
+        ("zookeeper/permit.c", "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        dli_zk_ask(job, ask, 2, searched);",
+         "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        (job->tries < 0 ? (void)dli_zk_ask(job, ask, 2, searched) : create(job));"),
+    )),
+    Mutant(906, "one permit more than there are", world="zookeeper", semaphores=True, edits=(
+        ("zookeeper/permit.c", "} else if (all <= total) {", "} else if (all <= total + 1) {"),
+    )),
+    Mutant(907, "a claim that gets another lease loses its number of permits", world="etcd", semaphores=True, edits=(
+        ("etcd/renew.c", "    step->keep_value = 1;\n", ""),
+    )),
+    Mutant(908, "claims with permits before its own do not count", world="etcd", semaphores=True, edits=(
+        ("etcd/permit.c", "        if (claim.created < created)\n            sums.before += permits;", "        if (claim.created < created)\n            sums.before += 1;"),
+    )),
+    Mutant(909, "a claim that does not wait is put whatever came meanwhile", world="etcd", semaphores=True, edits=(
+        ("etcd/permit.c", "    if (seen)\n        test_seen(", "    if (seen && seen->revision < 0)\n        test_seen("),
+    )),
+    Mutant(910, "the last permit is given twice", world="memory", semaphores=True, edits=(
+        ("memory/counters.c", "} else if (cell->count < permits) {", "} else if (cell->count + 1 < permits) {"),
     )),
     Mutant(891, "a lease never ends", world="memory", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),

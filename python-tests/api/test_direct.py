@@ -267,7 +267,7 @@ def together(library: str, new_agent: Make, server: Server, _new_proxy: Make) ->
 
 
 def left_to_the_clock(library: str, new_agent: Make, server: Server, new_proxy: Make) -> None:
-    for _ in range(12):  # the client's thread may have seen the answer too
+    for _ in range(24):  # the client's thread may have seen the answer too
         renewals_in_line(new_agent(LD_PRELOAD=library), server, new_proxy)
 
 

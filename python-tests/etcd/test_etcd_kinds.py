@@ -127,6 +127,15 @@ def test_a_waiter_in_the_middle_leaves(etcd: Etcd, new_agent: Make, kind: str) -
     stays.answer().ok
 
 
+def test_a_multi_lock_with_too_many_leases(etcd: Etcd, agent: Agent) -> None:
+    """Its transaction asks whether the lease of each member lives."""
+    client = agent.open(etcd)
+    four = [client.lock(f"job{number}", lease_ms=10_000 * (number + 1)) for number in range(4)]
+    refused = client.multi(*four).acquire(1, 0)
+    assert refused.status == "UNSUPPORTED" and "three different leases" in refused.message and etcd.keys("job") == []
+    client.multi(*four[:3]).acquire(1, 0).ok
+
+
 def test_a_latch_counts_each_change_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
     """Answers are lost at random: what is left is what was counted, and who waits hears of the end."""
     proxy = new_proxy(etcd.nodes[0])

@@ -120,7 +120,7 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
                 assert lock.state(1) == "HELD", (name, str(pulse), client.counters()["lost"], log_of(client)[-3:])
         renewed = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] >= renewed + count, 30)
-        until(lambda: all(lock.state(1) == "HELD" for lock in locks))  # some may have missed their renewals while their slot moved
+        until(lambda: all(lock.state(1) == "HELD" for lock in locks), 30)  # some may have missed their renewals while their slot moved
         assert client.counters()["lost"] == 0, str(pulse)
     assert not any(wait.ready() for wait in waits)
     assert errors(cluster, "ASK") > before["ASK"] and errors(cluster, "MOVED") > before["MOVED"]

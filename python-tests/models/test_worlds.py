@@ -9,9 +9,10 @@ import pytest
 
 import mutants
 from harness.build import BUILD, ROOT, native
+from harness.faults import times
 
 PROGRAM = native("dlock_worlds")
-WORLDS = ("etcd", "zookeeper", "memory")
+WORLDS = [(world, *more) for world in ("etcd", "zookeeper", "memory") for more in ((), ("--semaphores",))]
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.no_tsan]
 
@@ -22,24 +23,24 @@ def simulate(*arguments: object, program: pathlib.Path = PROGRAM) -> tuple[int, 
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("count", [200, pytest.param(3000, marks=pytest.mark.full)])
-def test_seeds_hold(world: str, count: int) -> None:
-    code, out = simulate("--world", world, "--seeds", f"1:{count}")
+@pytest.mark.parametrize("world", WORLDS, ids=" ".join)
+@pytest.mark.parametrize("count", times(100, 1000, 600, 20_000))
+def test_seeds_hold(world: tuple[str, ...], count: int) -> None:
+    code, out = simulate("--world", *world, "--seeds", f"1:{count}")
     assert code == 0, out
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_the_same_seed_gives_the_same_run(world: str) -> None:
+@pytest.mark.parametrize("world", WORLDS, ids=" ".join)
+def test_the_same_seed_gives_the_same_run(world: tuple[str, ...]) -> None:
     def run(seeds: str) -> tuple[int, str]:
-        return simulate("--world", world, "--seeds", seeds, "--void-ok")
+        return simulate("--world", *world, "--seeds", seeds, "--void-ok")
 
     assert run("1:20") == run("1:20") != run("2:20")
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_a_fault_that_never_struck_is_an_error(world: str) -> None:
-    code, out = simulate("--world", world, "--seeds", "1:1")
+@pytest.mark.parametrize("world", WORLDS, ids=" ".join)
+def test_a_fault_that_never_struck_is_an_error(world: tuple[str, ...]) -> None:
+    code, out = simulate("--world", *world, "--seeds", "1:1")
     assert code == 3 and "never struck" in out
 
 
@@ -51,5 +52,6 @@ def rows() -> list[Any]:
 @pytest.mark.parametrize("mutant", rows())
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     program = mutants.worlds(ROOT, BUILD, tmp_path, mutant)
-    code, out = simulate("--world", mutant.world, "--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
+    kinds = ["--semaphores"] if mutant.semaphores else []
+    code, out = simulate("--world", mutant.world, *kinds, "--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
     assert code == 1, out

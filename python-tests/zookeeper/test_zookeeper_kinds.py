@@ -156,6 +156,16 @@ def test_several_locks_are_acquired_one_by_one(zookeeper: Zookeeper, new_agent: 
     until(lambda: not any(zookeeper.nodes(f"job{number}") for number in range(4)))
 
 
+def test_too_many_leases(zookeeper: Zookeeper, agent: Agent) -> None:
+    """Each different lease is a session."""
+    client = agent.open(zookeeper)
+    for number in range(64):
+        client.lock(f"job{number}", lease_ms=10_000 + number).acquire(1, 0).ok
+    refused = client.lock("job", lease_ms=20_000).acquire(1, 0)
+    assert refused.status == "UNSUPPORTED" and "64 different leases" in refused.message and zookeeper.nodes("job") == []
+    client.lock("job", lease_ms=10_063).acquire(1, 0).ok
+
+
 def test_a_name_of_another_kind(zookeeper: Zookeeper, new_agent: Make) -> None:
     client, other = new_agent().open(zookeeper), new_agent().open(zookeeper)
     client.lock("job", kind="read").acquire(1, 0).ok

@@ -107,6 +107,37 @@ def test_a_waiter_that_leaves(zookeeper: Zookeeper, new_agent: Make) -> None:
     assert len(leases(zookeeper)) == 1 and line(zookeeper) == []
 
 
+def test_a_place_in_line_is_deleted(zookeeper: Zookeeper, new_agent: Make) -> None:
+    """The first in line has made its permit's node. It gives that back, or the next one would wait for it, and it for the next one's."""
+    holder, first, second = (new_agent().open(zookeeper, safety_ms=60000).lock("seats", kind="permit_semaphore") for _ in range(3))
+    holder.permits_set(1).ok
+    holder.acquire(1, 0).ok
+    waiting = [(first, first.start("acquire", 1, -1))]
+    until(lambda: len(leases(zookeeper)) == 2)
+    zookeeper.admin.delete(f"/seats/locks/{line(zookeeper)[0]}")
+    waiting.append((second, second.start("acquire", 1, -1)))
+    until(lambda: len(leases(zookeeper)) == 3)
+    holder.release(1).ok
+    until(lambda: any(answer.ready() for _, answer in waiting))
+    for lock, answer in sorted(waiting, key=lambda one: not one[1].ready()):
+        answer.answer().ok
+        lock.release(1).ok
+    assert leases(zookeeper) == line(zookeeper) == []
+
+
+@pytest.mark.parametrize("which", [0, 1, 4])
+def test_one_of_several_permits_is_deleted(zookeeper: Zookeeper, new_agent: Make, which: int) -> None:
+    """The grant is lost, and its other permits go back."""
+    client, other = new_agent().open(zookeeper, lease_ms=3000), new_agent().open(zookeeper, safety_ms=60000)
+    five = client.lock("seats", kind="permit_semaphore", permits=5)
+    five.permits_set(5).ok
+    token = five.acquire(1, 0).ok.token
+    zookeeper.admin.delete(f"/seats/leases/{leases(zookeeper)[which]}")
+    lost = client.loss()
+    assert (lost.owner, lost.token) == (1, token)
+    other.lock("seats", kind="permit_semaphore", permits=5).acquire(1, -1).ok
+
+
 @pytest.mark.parametrize("rounds", times(10, 40))
 @pytest.mark.parametrize("permits", [1, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("way", ["up", "down"])

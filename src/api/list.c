@@ -14,7 +14,7 @@ static dlock_status check(const dlock_client *client, int64_t cursor, int64_t ti
     if (status != DLOCK_OK)
         return status;
     if (!client->core->store->ops->next_server)
-        return dli_fail(box, DLOCK_UNSUPPORTED, "names cannot be listed here");
+        return dli_fail(box, DLOCK_UNSUPPORTED, "%s: names cannot be listed here", client->core->store->text);
     if (!dli_list_cursor(client->core, cursor))
         return dli_fail(box, DLOCK_INVALID_ARGUMENT, "a cursor is 0, or what the last call returned");
     return dli_client_start(client->core, box);

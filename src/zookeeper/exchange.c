@@ -109,9 +109,10 @@ void dli_zk_go_away(struct dli_job *job, enum dli_try got)
 /* The watches are set, if both nodes are there. */
 static void watched(struct dli_job *job)
 {
-    const struct dli_zk_entry *entry = entry_of(job);
+    struct dli_zk_entry *entry = entry_of(job);
 
-    if (!entry->watch[0].spot || !entry->watch[1].spot || job->call[0].error || job->call[1].error)
+    entry->sure = entry->watch[1].spot && !job->call[1].error;
+    if (!entry->watch[0].spot || !entry->sure || job->call[0].error)
         dli_zk_again(job, look);
     else
         dli_zk_not_granted(job, DLI_TRY_HELD);
@@ -146,6 +147,17 @@ static int same_family(char own, char other)
     return (own == 'l') == (other == 'l');
 }
 
+/* Its node in line is gone. Its permits count nevertheless, if there are enough. */
+static void vanished(struct dli_job *job)
+{
+    if (!entry_of(job)->permits) {
+        dli_zk_stand_anew(job);
+        return;
+    }
+    entry_of(job)->outside = 1;
+    dli_zk_permit_take(job);
+}
+
 static void judge(struct dli_job *job, const struct dli_zk_children *all)
 {
     struct dli_zk_entry *entry = entry_of(job);
@@ -163,11 +175,8 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
         else if (child->seq < entry->seq && rivals(side, child->side))
             before = child;
     }
-    if (!own && entry->permits) { /* an operator removed it: its permits count nevertheless */
-        dli_zk_permit_take(job);
-    } else if (!own) { /* it vanished: stand in line anew */
-        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
-        dli_zk_again(job, create);
+    if (!own) {
+        vanished(job);
     } else if (wrong) {
         dli_zk_go_away(job, DLI_TRY_WRONG_KIND);
     } else if (!before && job->request.kind->slots) {
@@ -206,12 +215,10 @@ static void judge_reply(struct dli_job *job, int call)
 
 static void looked(struct dli_job *job)
 {
-    if (job->call[0].error == DLI_ZK_NO_NODE) { /* with all nodes below it */
-        dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
-        dli_zk_again(job, create);
-    } else {
+    if (job->call[0].error == DLI_ZK_NO_NODE) /* with all nodes below it */
+        vanished(job);
+    else
         judge_reply(job, 0);
-    }
 }
 
 /* The node is known to be there, or to have been. */
@@ -342,6 +349,12 @@ static void search(struct dli_job *job)
 }
 
 /* ---- begin */
+
+void dli_zk_stand_anew(struct dli_job *job)
+{
+    dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
+    dli_zk_again(job, create);
+}
 
 void dli_zk_acquire(struct dli_job *job)
 {

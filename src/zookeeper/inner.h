@@ -138,12 +138,15 @@ struct dli_zk_entry {
     int8_t state;
     int8_t held;
     int8_t gone;                  /* held: its node was deleted */
-    int8_t unsure;                /* held: its node may have been deleted */
     int8_t leaving;               /* its node may have been deleted by us */
     int8_t permits;               /* of its permits: enum dli_zk_permits */
+    int8_t outside;               /* it has nodes of permits, and its node in line was deleted */
     int32_t lease;                /* the number of the first one's node; the others follow */
     int32_t place;                /* TAKEN: the number of its node in line */
+    int32_t sure;                 /* so many of its nodes, from the first one on, are there and watched */
     struct dli_zk_watch watch[2]; /* the node before, its own node */
+    struct dli_zk_watch *rest;    /* held: of its other permits; NULL: it has none yet */
+    int32_t rests;
     int32_t family;
     size_t size;
     char name[];
@@ -376,6 +379,11 @@ void dli_zk_forget_all(struct dli_zk *zk);
 /* The request for a watch of this path is about to be sent. 0, or -1 without memory. */
 int dli_zk_watch(struct dli_zk *zk, struct dli_zk_watch *watch, struct dli_zk_text path);
 void dli_zk_unwatch(struct dli_zk *zk, struct dli_zk_watch *watch);
+void dli_zk_unwatch_all(struct dli_zk *zk, struct dli_zk_entry *entry);
+
+/* Room for the watches of a hold with so many permits: 0, or -1 without memory. Then that of permit i, from 0. */
+int dli_zk_watches(struct dli_zk_entry *entry, int permits);
+struct dli_zk_watch *dli_zk_watch_of(struct dli_zk_entry *entry, int i);
 struct dli_zk_spot *dli_zk_spot(const struct dli_zk *zk, struct dli_zk_text path); /* NULL: nobody watches it */
 
 /* ---- watch.c */

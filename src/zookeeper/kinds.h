@@ -22,6 +22,9 @@ void dli_zk_not_granted(struct dli_job *job, enum dli_try got);
 /* Begin again: stand in line, or look. */
 void dli_zk_acquire(struct dli_job *job);
 
+/* What it knew of the number is over: a new node, at the end of the line. */
+void dli_zk_stand_anew(struct dli_job *job);
+
 /* The number's node in line does not stay. got: the result then. */
 void dli_zk_go_away(struct dli_job *job, enum dli_try got);
 

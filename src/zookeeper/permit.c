@@ -6,6 +6,9 @@
  * it waits as the first one, so that nobody is passed: it watches the leases and the total. total.c keeps how many there are.
  *
  * A number that may not wait stands in line only while nobody else does and enough permits seem to be left.
+ *
+ * When its node in line is deleted while it has nodes of permits, it keeps these if they are enough. Else it gives them back
+ * and stands in line anew: whoever is the first one now could wait for them for ever.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@
 /* What a look reads: after a transaction or a sync. */
 enum { FIRST, LEASES, TOTAL, READS };
 enum { TRANSACTION_MAX = 900 * 1000 }; /* bytes: servers take a million */
+static const char one_deleted[] = "a node of these permits was deleted";
 
 static void list(struct dli_job *job);
 
@@ -106,23 +110,29 @@ static void taken(struct dli_job *job)
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
 
     dli_zk_unwatch(zk_of(job), &entry->watch[1]);
+    entry->sure = 0;
     ask.path = dli_zk_numbered(job->kind, job->line, job->request.exchange.want, entry->place, room);
     dli_zk_ask(job, &ask, 1, left_line);
 }
 
 static void gave_back(struct dli_job *job)
 {
+    struct dli_zk_entry *entry = entry_of(job);
     struct dli_zk_text path;
     int32_t error;
 
     if (dli_zk_transacted(job, permits_of(job), &error, &path))
         return;
-    if (error && error != DLI_ZK_NO_NODE) {
+    if (error == DLI_ZK_NO_NODE && permits_of(job) > 1) {
+        dli_zk_fail(job, DLOCK_SERVER_ERROR, one_deleted);
+    } else if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
-        return;
+    } else if (entry->outside) {
+        dli_zk_stand_anew(job);
+    } else {
+        entry->permits = DLI_ZK_PERMITS_NONE;
+        dli_zk_go_away(job, DLI_TRY_HELD);
     }
-    entry_of(job)->permits = DLI_ZK_PERMITS_NONE;
-    dli_zk_go_away(job, DLI_TRY_HELD);
 }
 
 /* ---- wait as the first in line */
@@ -166,7 +176,9 @@ static void decide(struct dli_job *job, int own, int all, int64_t total)
     struct dli_zk_entry *entry = entry_of(job);
 
     if (own < permits_of(job) && own > 0) {
-        dli_zk_fail(job, DLOCK_SERVER_ERROR, "a node of these permits was deleted");
+        dli_zk_fail(job, DLOCK_SERVER_ERROR, one_deleted);
+    } else if (own == 0 && entry->outside) {
+        dli_zk_stand_anew(job);
     } else if (own == 0) {
         entry->permits = DLI_ZK_PERMITS_NONE;
         dli_zk_again(job, create);
@@ -175,7 +187,7 @@ static void decide(struct dli_job *job, int own, int all, int64_t total)
         entry->place = entry->seq;
         entry->seq = entry->lease;
         taken(job);
-    } else if (!dli_zk_stands(job)) {
+    } else if (!dli_zk_stands(job) || entry->outside) { /* whoever is the first in line now needs them */
         dli_zk_delete_leases(job, job->request.exchange.want, entry->lease, permits_of(job), gave_back);
     } else {
         wait(job);
@@ -325,6 +337,8 @@ static void searched(struct dli_job *job)
     free(all.child);
     if (found)
         read_first(job);
+    else if (entry->outside)
+        dli_zk_stand_anew(job);
     else
         create(job);
 }

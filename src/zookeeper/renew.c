@@ -27,31 +27,39 @@ static void kept(struct dli_job *job, int value)
 static void watched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), dli_zk_number(row_of(job)->owner));
-    int32_t error = job->call[0].error;
 
-    if (error && error != DLI_ZK_NO_NODE) {
-        dli_zk_fail_error(job, error);
-        return;
-    }
-    if (entry) {
-        entry->unsure = 0;
+    for (int i = 0; i < job->calls; i++) {
+        int32_t error = job->call[i].error;
+
+        if (error && error != DLI_ZK_NO_NODE) {
+            dli_zk_fail_error(job, error);
+            return;
+        }
+        if (!entry)
+            continue;
         entry->gone |= error != 0;
+        entry->sure += dli_zk_watch_of(entry, entry->sure)->spot != NULL;
     }
     next_row(job);
 }
 
-/* The row's node has no watch: set one, which also shows whether it is there. */
+/* Watch some nodes of the row, which also shows whether they are there. */
 static void watch(struct dli_job *job, struct dli_zk_entry *entry)
 {
     const struct dli_renewal *row = row_of(job);
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = 1};
+    char room[DLI_ZK_CALLS][DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[DLI_ZK_CALLS];
+    int count = 0, failed = dli_zk_watches(entry, (int)row->permits);
 
-    ask.path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq, room);
-    if (dli_zk_watch(dli_zk_at(job->base.lane), &entry->watch[1], ask.path))
+    for (int i = entry->sure; i <= entry->rests && count < DLI_ZK_CALLS && !failed; i++, count++) {
+        ask[count] = (struct dli_zk_ask){.op = DLI_ZK_GET_DATA, .watch = 1};
+        ask[count].path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq + i, room[count]);
+        failed = dli_zk_watch(dli_zk_at(job->base.lane), dli_zk_watch_of(entry, i), ask[count].path);
+    }
+    if (failed)
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
-        dli_zk_ask(job, &ask, 1, watched);
+        dli_zk_ask(job, ask, count, watched);
 }
 
 static int is_held(const struct dli_zk_entry *entry)
@@ -81,7 +89,7 @@ static int decide(struct dli_job *job)
         dli_zk_refresh(job, session, next_row);
         return 0;
     }
-    if (entry->unsure || !entry->watch[1].spot) {
+    if (entry->sure < (row->permits > 1 ? row->permits : 1)) {
         watch(job, entry);
         return 0;
     }

@@ -20,6 +20,12 @@ struct dli_zk_entry *dli_zk_entry(const struct dli_zk *zk, int64_t number)
     return found ? *found : NULL;
 }
 
+static void watch_init(struct dli_zk_watch *watch, struct dli_zk_entry *entry)
+{
+    watch->entry = entry;
+    dli_list_init(&watch->link);
+}
+
 struct dli_zk_entry *dli_zk_entry_new(struct dli_zk *zk, const struct dli_place *place, int64_t number)
 {
     size_t before = (size_t)place->chroot + 1, size = place->size - before;
@@ -31,10 +37,8 @@ struct dli_zk_entry *dli_zk_entry_new(struct dli_zk *zk, const struct dli_place 
     entry->family = place->kind->family;
     entry->size = size;
     memcpy(entry->name, place->path + before, size);
-    for (int i = 0; i < 2; i++) {
-        entry->watch[i].entry = entry;
-        dli_list_init(&entry->watch[i].link);
-    }
+    for (int i = 0; i < 2; i++)
+        watch_init(&entry->watch[i], entry);
     if (!tsearch(entry, &zk->entries, by_number)) {
         free(entry);
         return NULL;
@@ -48,9 +52,9 @@ void dli_zk_forget(struct dli_zk *zk, int64_t number)
 
     if (!entry)
         return;
-    dli_zk_unwatch(zk, &entry->watch[0]);
-    dli_zk_unwatch(zk, &entry->watch[1]);
+    dli_zk_unwatch_all(zk, entry);
     tdelete(entry, &zk->entries, by_number);
+    free(entry->rest);
     free(entry);
 }
 
@@ -107,6 +111,31 @@ void dli_zk_unwatch(struct dli_zk *zk, struct dli_zk_watch *watch)
         return;
     tdelete(spot, &zk->spots, by_path);
     free(spot);
+}
+
+void dli_zk_unwatch_all(struct dli_zk *zk, struct dli_zk_entry *entry)
+{
+    dli_zk_unwatch(zk, &entry->watch[0]);
+    dli_zk_unwatch(zk, &entry->watch[1]);
+    for (int i = 0; i < entry->rests; i++)
+        dli_zk_unwatch(zk, &entry->rest[i]);
+}
+
+int dli_zk_watches(struct dli_zk_entry *entry, int permits)
+{
+    if (permits <= 1 || entry->rest)
+        return 0;
+    if (!(entry->rest = calloc((size_t)permits - 1, sizeof *entry->rest)))
+        return -1;
+    entry->rests = permits - 1;
+    for (int i = 0; i < entry->rests; i++)
+        watch_init(&entry->rest[i], entry);
+    return 0;
+}
+
+struct dli_zk_watch *dli_zk_watch_of(struct dli_zk_entry *entry, int i)
+{
+    return i == 0 ? &entry->watch[1] : &entry->rest[i - 1];
 }
 
 int dli_zk_watch(struct dli_zk *zk, struct dli_zk_watch *watch, struct dli_zk_text path)

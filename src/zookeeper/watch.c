@@ -3,7 +3,8 @@
  *
  * A number in line watches the node before its own, which goes when it may be its turn, and its own node, which goes when
  * its session ends or an operator deletes it. Either makes it look again. A number that is held watches its own node, from
- * its first renewal on. A watch tells once. Those of a connection end with it.
+ * its first renewal on; a hold of several permits watches the node of each. A watch tells once. Those of a connection end
+ * with it.
  */
 #include "base/tree.h"
 
@@ -26,6 +27,8 @@ void dli_zk_event(struct dli_zk *zk, int32_t type, struct dli_zk_text path)
         struct dli_zk_entry *entry = watch->entry;
 
         dli_zk_unwatch(zk, watch);
+        if (watch != &entry->watch[0])
+            entry->sure = 0;
         if (entry->held && type == DLI_ZK_EVENT_DELETED)
             entry->gone = 1;
         hint(zk, entry);
@@ -39,11 +42,9 @@ static void doubt(void *owner, void *item)
 
     if (entry->session != session->number)
         return;
-    dli_zk_unwatch(session->zk, &entry->watch[0]);
-    dli_zk_unwatch(session->zk, &entry->watch[1]);
-    if (entry->held)
-        entry->unsure = 1;
-    else
+    dli_zk_unwatch_all(session->zk, entry);
+    entry->sure = 0;
+    if (!entry->held)
         hint(session->zk, entry);
 }
 

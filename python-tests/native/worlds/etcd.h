@@ -7,12 +7,13 @@
 #include "etcd/codec/etcd.pb-c.h"
 #include "worlds.h"
 
-enum { E_NOT_FOUND = 5, E_UNAVAILABLE = 14 };
+enum { E_NOT_FOUND = 5, E_UNAVAILABLE = 14, E_VALUE = 100 };
 
 struct e_key {
     struct e_key *next;
     char name[W_KEY];
-    size_t size;
+    char value[E_VALUE];
+    size_t size, value_size;
     int64_t created, modified, version, lease;
 };
 
@@ -49,7 +50,7 @@ struct e_bytes {
 int e_matches(const char *name, size_t size, struct e_bytes key, struct e_bytes end);
 struct e_key *e_find(struct e_bytes name);
 struct e_lease *e_lease(int64_t id);
-void e_put(struct e_bytes name, int64_t lease, int64_t revision);
+struct e_key *e_put(struct e_bytes name, int64_t lease, int64_t revision);
 int e_delete(struct e_bytes key, struct e_bytes end, int64_t revision);
 struct e_lease *e_grant(int64_t seconds);
 void e_keep(struct e_lease *lease);

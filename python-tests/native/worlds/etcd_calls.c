@@ -83,6 +83,7 @@ static Etcd__KeyValue *add_kv(struct answer *answer, const struct e_key *key)
     answer->copy[i] = *key;
     etcd__key_value__init(kv);
     kv->key = data_of(answer->copy[i].name, key->size);
+    kv->value = data_of(answer->copy[i].value, key->value_size);
     kv->create_revision = key->created;
     kv->mod_revision = key->modified;
     kv->version = key->version;
@@ -151,6 +152,19 @@ static int holds(const Etcd__Compare *compare)
     return count > 0 || holds_for(compare, &none);
 }
 
+static void put(const Etcd__PutRequest *request, int64_t revision)
+{
+    struct e_key *key = e_put(bytes_of(request->key), request->lease, revision);
+
+    if (request->ignore_value)
+        return;
+    if (request->value.len > E_VALUE)
+        abort();
+    key->value_size = request->value.len;
+    for (size_t i = 0; i < key->value_size; i++)
+        key->value[i] = (char)request->value.data[i];
+}
+
 static void run_step(struct answer *answer, int i, const Etcd__Operation *step, int64_t revision)
 {
     Etcd__Result *result = &answer->result[i];
@@ -162,7 +176,7 @@ static void run_step(struct answer *answer, int i, const Etcd__Operation *step, 
         result->response_case = ETCD__RESULT__RESPONSE_RANGE;
         result->range = &answer->range[i];
     } else if (step->request_case == ETCD__OPERATION__REQUEST_PUT) {
-        e_put(bytes_of(step->put->key), step->put->lease, revision);
+        put(step->put, revision);
         etcd__put_response__init(&answer->put[i]);
         result->response_case = ETCD__RESULT__RESPONSE_PUT;
         result->put = &answer->put[i];

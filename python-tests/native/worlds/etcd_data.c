@@ -50,7 +50,7 @@ static void note(const struct e_key *key, int deleted, int64_t revision)
     memcpy(event->name, key->name, key->size);
 }
 
-void e_put(struct e_bytes name, int64_t lease, int64_t revision)
+struct e_key *e_put(struct e_bytes name, int64_t lease, int64_t revision)
 {
     struct e_key *key = e_find(name);
 
@@ -68,6 +68,7 @@ void e_put(struct e_bytes name, int64_t lease, int64_t revision)
     key->version++;
     key->lease = lease;
     note(key, 0, revision);
+    return key;
 }
 
 static void free_keys(struct e_key *keys)
@@ -217,9 +218,15 @@ static int expire(void)
     return 1;
 }
 
+/* How many permits there are stays when all is over. */
+static int is_total(const struct e_key *key)
+{
+    return key->size > 6 && memcmp(key->name + key->size - 6, "/total", 6) == 0;
+}
+
 static int is_claim(const struct e_key *key)
 {
-    return key->size > 4 && memcmp(key->name, "lock", 4) == 0;
+    return key->size > 4 && memcmp(key->name, "lock", 4) == 0 && !is_total(key);
 }
 
 static int remove_claim(void)
@@ -250,8 +257,9 @@ static int left(char out[W_KEY])
 {
     int count = 0;
 
-    for (struct e_key *key = e.keys; key; key = key->next, count++)
-        snprintf(out, W_KEY, "%.*s", (int)key->size, key->name);
+    for (struct e_key *key = e.keys; key; key = key->next)
+        if (!is_total(key) && ++count)
+            snprintf(out, W_KEY, "%.*s", (int)key->size, key->name);
     for (struct e_lease *lease = e.leases; lease; lease = lease->next, count++)
         snprintf(out, W_KEY, "lease %lld", (long long)lease->id);
     return count;

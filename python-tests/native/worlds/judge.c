@@ -1,8 +1,9 @@
 /*
  * judge.c: the rules.
  *
- *   exclusion   who is granted a lock is alone with it, by what all others believe at that moment
- *   tokens      grow for each name, readers among themselves excepted
+ *   exclusion   who is granted a lock is alone with it, by what all others believe at that moment; no more permits are held
+ *               than there are
+ *   tokens      grow for each name, readers and those who share permits among themselves excepted
  *   deadline    nobody believes in a claim that the server has dropped
  *   told        who cannot believe any more hears LOST soon, once
  *   operators   who lost a claim by an operator's hand stops believing within a lease
@@ -22,7 +23,7 @@ int w_believes(const struct w_owner *owner)
     if (owner->state != W_HOLDING || owner->process->crashed || owner->process->closing)
         return 0;
     w.current = owner->process;
-    dlock_lock_state(owner->process->lock[owner->lock][owner->kind], owner->number, &state, NULL);
+    dlock_lock_state(owner->process->lock[owner->lock][owner->side], owner->number, &state, NULL);
     w.current = before;
     return state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK;
 }
@@ -38,7 +39,7 @@ static void each_owner(void (*visit)(struct w_owner *owner, void *context), void
 
 static int rivals(const struct w_owner *a, const struct w_owner *b)
 {
-    return a != b && a->lock == b->lock && (!w.plan.shared || a->kind || b->kind);
+    return a != b && a->lock == b->lock && (!w.plan.shared || a->side || b->side);
 }
 
 static void excludes(struct w_owner *owner, void *context)
@@ -52,11 +53,42 @@ static void excludes(struct w_owner *owner, void *context)
                (long long)owner->token, (long long)granted->token);
 }
 
-/* A reader's token must be above those of writers only: readers hear of their grants in any order. */
+struct taken {
+    const struct w_owner *granted;
+    int permits;
+};
+
+static void add_permits(struct w_owner *owner, void *context)
+{
+    struct taken *taken = context;
+    const struct w_owner *granted = taken->granted;
+
+    if (owner->lock != granted->lock || !w_believes(owner) || owner->forced_at)
+        return;
+    taken->permits += w_permits_of(owner->side);
+    if (owner != granted && owner->token == granted->token)
+        w_violated("tokens: %d.%lld and %d.%lld both have %lld", owner->process->index, (long long)owner->number,
+                   granted->process->index, (long long)granted->number, (long long)owner->token);
+}
+
+static void check_permits(const struct w_owner *granted)
+{
+    struct taken taken = {granted, 0};
+
+    each_owner(add_permits, &taken);
+    if (taken.permits > w.plan.permits)
+        w_violated("exclusion: %d permits of lock %d are held, and there are %d", taken.permits, granted->lock,
+                   w.plan.permits);
+}
+
+/*
+ * A reader's token must be above those of writers only: readers hear of their grants in any order. So do those who share
+ * permits.
+ */
 static void check_token(const struct w_owner *owner)
 {
     int64_t *highest = w.highest[owner->lock];
-    int writes = !w.plan.shared || owner->kind;
+    int writes = w.plan.permits ? w.plan.permits == 1 : !w.plan.shared || owner->side;
 
     if (owner->forced_at)
         return; /* an operator took it while it was told of its grant */
@@ -77,7 +109,10 @@ void w_judge_granted(struct w_owner *owner)
     w.stats.grants++;
     if (!w_believes(owner))
         return; /* it was paused, or the answer was late: its deadline was over already */
-    each_owner(excludes, owner);
+    if (w.plan.permits)
+        check_permits(owner);
+    else
+        each_owner(excludes, owner);
     check_token(owner);
     if (owner->wait >= 0 && took > owner->wait + SLACK)
         w_violated("time: a call for %lld ms took %lld", (long long)owner->wait / W_MS, (long long)took / W_MS);

@@ -1,8 +1,10 @@
 /*
  * main.c: dlock_worlds: command line and summary. What it simulates: see worlds.h.
  *
- *   dlock_worlds [--world etcd|zookeeper|memory] --seeds FIRST:COUNT [--void-ok]
- *   dlock_worlds [--world etcd|zookeeper|memory] --verbose SEED       one run, event by event
+ *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --seeds FIRST:COUNT [--void-ok]
+ *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --verbose SEED       one run, event by event
+ *
+ * With --semaphores the world has permit semaphores, else locks.
  *
  * Exits with 0 when every rule held, 1 when one was violated, 2 when it could not run, 3 when some fault never struck: then the
  * seeds prove nothing.
@@ -57,8 +59,8 @@ static int choose_world(const char *name)
 
 static int usage(void)
 {
-    fprintf(stderr,
-            "usage: dlock_worlds [--world etcd|zookeeper|memory] (--seeds FIRST:COUNT [--void-ok] | --verbose SEED)\n");
+    fprintf(stderr, "usage: dlock_worlds [--world etcd|zookeeper|memory] [--semaphores]"
+                    " (--seeds FIRST:COUNT [--void-ok] | --verbose SEED)\n");
     return 2;
 }
 
@@ -79,6 +81,8 @@ int main(int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--world") == 0 && choose_world(value) == 0) {
             i++;
+        } else if (strcmp(argv[i], "--semaphores") == 0) {
+            w.semaphores = 1;
         } else if (strcmp(argv[i], "--void-ok") == 0) {
             void_ok = 1;
         } else {

@@ -83,6 +83,14 @@ static int left(char out[W_KEY])
     return count;
 }
 
+static int is_between(const struct dli_memory_cell *cell, const struct dli_memory_hold *hold, const void *of)
+{
+    const int64_t *range = of;
+
+    (void)cell;
+    return hold->token >= range[0] && hold->token < range[1];
+}
+
 /* A hold is known by its last token; a turn in memory has one of those before it. */
 static int64_t claim_of(int64_t token)
 {
@@ -91,7 +99,7 @@ static int64_t claim_of(int64_t token)
     for (int i = 0; i < W_FORCED; i++)
         if (w.forced[i] >= token && w.forced[i] <= token + 64 && (claim == token || w.forced[i] < claim))
             claim = w.forced[i];
-    return claim;
+    return w.plan.permits && each_hold(is_between, (int64_t[]){token, claim}) > 0 ? token : claim;
 }
 
 /* ---- faults */

@@ -26,7 +26,7 @@ static void rest(struct w_owner *owner)
 
 static dlock_lock *lock_of(const struct w_owner *owner)
 {
-    return owner->process->lock[owner->lock][owner->kind];
+    return owner->process->lock[owner->lock][owner->side];
 }
 
 static void ask(struct w_owner *owner)
@@ -34,12 +34,12 @@ static void ask(struct w_owner *owner)
     if (w.now > w.plan.work_end)
         return;
     owner->lock = (int)w_below(w.plan.locks);
-    owner->kind = w.plan.shared ? w_percent(40) : 0;
+    owner->side = w_sides() > 1 && w_percent(40);
     owner->wait = w_percent(25) ? 0 : w_percent(40) ? w_between(10 * W_MS, 8 * W_SECOND) : -1;
     owner->asked_at = w.now - owner->process->paused_for;
     owner->state = W_ASKING;
     w_trace("owner %d.%lld asks for %d, side %d, waits %lld", owner->process->index, (long long)owner->number,
-            owner->lock, owner->kind, (long long)owner->wait);
+            owner->lock, owner->side, (long long)owner->wait);
     if (dlock_lock_submit_acquire(lock_of(owner), owner->number, owner->wait < 0 ? -1 : owner->wait / W_MS,
                                   owner->number, NULL) != DLOCK_OK)
         rest(owner);
@@ -90,7 +90,7 @@ static void acquired(struct w_owner *owner, const int64_t *field)
     owner->token = field[DLOCK_FIELD_TOKEN];
     owner->told = 0;
     w_trace("owner %d.%lld has %d, side %d, token %lld", owner->process->index, (long long)owner->number, owner->lock,
-            owner->kind, (long long)owner->token);
+            owner->side, (long long)owner->token);
     w_judge_granted(owner);
     later(owner, w_percent(15) ? 3 * w.plan.lease : w.plan.hold);
 }
@@ -118,8 +118,12 @@ static void lost(struct w_process *process, const int64_t *field)
 
 void w_owner_told(struct w_process *process, const int64_t *field)
 {
-    struct w_owner *owner = &process->owner[(field[DLOCK_FIELD_TAG] - 1) % W_OWNERS];
+    struct w_owner *owner;
 
+    if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_DONE) {
+        w_process_told(process, field);
+        return;
+    }
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_LOG) {
         w_trace("process %d logs: %s", process->index, dlock_event_text(process->event));
         return;
@@ -128,6 +132,7 @@ void w_owner_told(struct w_process *process, const int64_t *field)
         lost(process, field);
     if (process->closing)
         return;
+    owner = &process->owner[(field[DLOCK_FIELD_TAG] - 1) % W_OWNERS];
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_ACQUIRED)
         acquired(owner, field);
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_ACQUIRE_FAILED) {

@@ -24,17 +24,19 @@ static void choose(void)
 {
     struct w_plan *plan = &w.plan;
     static const int64_t leases[] = {1000, 2000, 3000, 3000, 5000};
+    int64_t trips = w.semaphores ? 200 : 100;
 
     plan->calm = w_percent(10);
     plan->processes = (int)w_between(2, W_PROCESSES);
     plan->owners = (int)w_between(1, W_OWNERS);
     plan->locks = (int)w_between(1, W_LOCKS);
-    plan->shared = w_percent(35);
-    plan->fair = w.model->together && !plan->shared && w_percent(40);
+    plan->permits = w.semaphores ? (int)w_between(1, W_PERMITS) : 0;
+    plan->shared = !plan->permits && w_percent(35);
+    plan->fair = w.model->together && !plan->permits && !plan->shared && w_percent(40);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
     plan->delay = w_percent(80) ? w_between(200, 3 * W_MS) : w_between(3 * W_MS, 30 * W_MS);
-    if (plan->calm && plan->delay > plan->lease / 100) /* a first acquisition has many round trips */
-        plan->delay = plan->lease / 100;
+    if (plan->calm && plan->delay > plan->lease / trips) /* a first acquisition has many round trips */
+        plan->delay = plan->lease / trips;
     plan->hold = w_percent(70) ? w_between(W_MS, 200 * W_MS) : w_between(200 * W_MS, 2 * W_SECOND);
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
@@ -43,6 +45,16 @@ static void choose(void)
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);
     plan->end = plan->work_end + LAST;
+}
+
+int w_sides(void)
+{
+    return w.plan.shared || w.plan.permits ? 2 : 1;
+}
+
+int w_permits_of(int side)
+{
+    return side && w.plan.permits > 1 ? 2 : 1;
 }
 
 static void make_processes(void)
@@ -110,11 +122,12 @@ int w_run_seed(uint64_t seed)
 {
     struct w_stats stats = w.stats;
     const struct w_model *model = w.model;
-    int verbose = w.verbose;
+    int verbose = w.verbose, semaphores = w.semaphores;
 
     memset(&w, 0, sizeof w);
     w.stats = stats;
     w.verbose = verbose;
+    w.semaphores = semaphores;
     w.model = model;
     w.random = seed * 0x9e3779b97f4a7c15u;
     w.hash = seed;

@@ -10,8 +10,6 @@
 
 enum { TURNS = 2000 };
 
-static const int32_t kinds[2][2] = {{DLOCK_KIND_MUTEX, DLOCK_KIND_MUTEX}, {DLOCK_KIND_READ, DLOCK_KIND_WRITE}};
-
 static void fail(const char *what, const dlock_error *box)
 {
     fprintf(stderr, "dlock_worlds: %s: %s\n", what, dlock_error_message(box));
@@ -27,17 +25,60 @@ static void set(dlock_options *options, const char *name, int64_t value, dlock_e
         fail(name, box);
 }
 
+static int32_t kind_of(int side)
+{
+    if (w.plan.permits)
+        return DLOCK_KIND_PERMIT_SEMAPHORE;
+    if (w.plan.shared)
+        return side ? DLOCK_KIND_WRITE : DLOCK_KIND_READ;
+    return w.plan.fair ? DLOCK_KIND_FAIR : DLOCK_KIND_MUTEX;
+}
+
+static void open_lock(struct w_process *process, int i, int side, dlock_error *box)
+{
+    dlock_options *options = dlock_options_new();
+    char name[16];
+
+    snprintf(name, sizeof name, "lock%d", i);
+    set(options, "permits", w.plan.permits ? w_permits_of(side) : 1, box);
+    if (dlock_lock_new(process->client, kind_of(side), name, strlen(name), options, &process->lock[i][side], box) !=
+        DLOCK_OK)
+        fail("a lock", box);
+    dlock_options_free(options);
+}
+
 static void open_locks(struct w_process *process, dlock_error *box)
 {
     for (int i = 0; i < w.plan.locks; i++)
-        for (int side = 0; side <= w.plan.shared; side++) {
-            char name[16];
+        for (int side = 0; side < w_sides(); side++)
+            open_lock(process, i, side, box);
+}
 
-            snprintf(name, sizeof name, "lock%d", i);
-            if (dlock_lock_new(process->client, w.plan.fair ? DLOCK_KIND_FAIR : kinds[w.plan.shared][side], name,
-                               strlen(name), NULL, &process->lock[i][side], box) != DLOCK_OK)
-                fail("a lock", box);
-        }
+/* Each process gives each semaphore its permits, until it hears that it has them. */
+static void give_permits(void *what, int64_t number)
+{
+    struct w_process *process = what, *before = w.current;
+
+    if (number == INT64_MIN || process->closing || process->crashed)
+        return;
+    if (w.now < process->paused_until) {
+        w_at(process->paused_until, give_permits, process, number);
+        return;
+    }
+    w.current = process;
+    if (dlock_semaphore_submit_set(process->lock[number][0], w.plan.permits, number, NULL) != DLOCK_OK)
+        w_violated("the permits of lock %lld cannot be set", (long long)number);
+    w_process_turn(process);
+    w.current = before;
+}
+
+void w_process_told(struct w_process *process, const int64_t *field)
+{
+    int64_t number = field[DLOCK_FIELD_TAG], status = field[DLOCK_FIELD_STATUS];
+
+    w_trace("process %d gives permits to %lld: %lld", process->index, (long long)number, (long long)status);
+    if (status != DLOCK_OK && status != DLOCK_UNCHANGED)
+        w_at(w.now + w_between(W_MS, W_SECOND), give_permits, process, number);
 }
 
 void w_process_begin(struct w_process *process)
@@ -57,6 +98,8 @@ void w_process_begin(struct w_process *process)
     open_locks(process, box);
     dlock_options_free(options);
     dlock_error_free(box);
+    for (int i = 0; i < w.plan.locks && w.plan.permits; i++)
+        w_at(w.now + w_below(W_SECOND), give_permits, process, i);
     for (int i = 0; i < w.plan.owners; i++)
         w_owner_begin(&process->owner[i]);
 }
@@ -216,7 +259,7 @@ void w_process_end(struct w_process *process)
     w.current = process;
     process->busy = 1;
     for (int i = 0; i < w.plan.locks; i++)
-        for (int side = 0; side <= w.plan.shared; side++)
+        for (int side = 0; side < w_sides(); side++)
             dlock_lock_free(process->lock[i][side]);
     dlock_client_free(process->client);
     if (process->loop)

@@ -33,6 +33,7 @@ enum {
     W_MEMBERS = 3,
     W_KEY = 320,
     W_FORCED = 64,
+    W_PERMITS = 4, /* of a semaphore, at most */
     W_MS = 1000,
     W_SECOND = 1000000
 };
@@ -92,7 +93,7 @@ struct w_owner {
     struct w_process *process;
     int64_t number;
     enum w_state state;
-    int lock, kind;  /* what it asks for, or has */
+    int lock, side;  /* what it asks for, or has */
     int64_t version; /* of its next step */
     int64_t token, asked_at, wait, forced_at;
     int told;           /* that it is lost */
@@ -102,7 +103,7 @@ struct w_owner {
 struct w_process {
     int index;
     dlock_client *client;
-    dlock_lock *lock[W_LOCKS][2]; /* by name, and kind */
+    dlock_lock *lock[W_LOCKS][2]; /* by name, and side */
     dlock_event *event;
     struct dli_loop *loop;
     struct dli_store *store; /* since the loop has begun */
@@ -119,6 +120,7 @@ struct w_process {
 struct w_plan {
     int calm, processes, owners, locks, shared; /* shared: read and write locks */
     int fair;                                   /* fair locks */
+    int permits;                                /* of each semaphore; 0: locks, no semaphores */
     int64_t chance[W_FAULT_COUNT];              /* of a million */
     int64_t lease, delay, hold, think;
     int64_t faults_end, work_end, end;
@@ -160,7 +162,8 @@ struct w_world {
     uint64_t random, hash;
     int64_t now;
     int faults_on, verbose, failed;
-    int over; /* the rules do not count any more, and nothing happens */
+    int semaphores; /* this world has those, and no locks */
+    int over;       /* the rules do not count any more, and nothing happens */
     char why[400];
     int leader;
     int64_t no_leader_until; /* 0: there is one */
@@ -192,6 +195,8 @@ void w_violated(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- plan.c: 0, or -1: a rule was violated */
 int w_run_seed(uint64_t seed);
+int w_sides(void); /* of each name: readers and writers, or those who ask for one permit and for more */
+int w_permits_of(int side);
 
 /* ---- system.c */
 int64_t w_clock(const struct w_process *process);
@@ -213,6 +218,7 @@ void w_process_pause(struct w_process *process, int64_t time);
 void w_process_close(struct w_process *process);
 void w_process_crash(struct w_process *process);
 void w_process_end(struct w_process *process);
+void w_process_told(struct w_process *process, const int64_t *field); /* what became of its calls of semaphores */
 
 /* ---- owner.c */
 void w_owner_begin(struct w_owner *owner);

@@ -14,19 +14,37 @@
 enum z_op {
     Z_HELLO = 0, /* the greeting has no number */
     Z_DELETE = 2,
+    Z_EXISTS = 3,
     Z_GET_DATA = 4,
     Z_GET_CHILDREN = 8,
     Z_SYNC = 9,
+    Z_MULTI = 14,
     Z_CREATE = 15,
     Z_CREATE_CONTAINER = 19,
     Z_CLOSE = -11
 };
 
-enum { Z_NO_NODE = -101, Z_EXISTS = -110, Z_NOT_EMPTY = -111, Z_EXPIRED = -112, Z_MOVED = -118 };
+enum { Z_NOT_TRIED = -2, Z_NO_NODE = -101, Z_NODE_EXISTS = -110, Z_NOT_EMPTY = -111, Z_EXPIRED = -112, Z_MOVED = -118 };
+
+enum { Z_DATA = 64, Z_PARTS = 2 };
+
+struct z_bytes {
+    int32_t size;
+    char bytes[Z_DATA];
+};
+
+/* What a request wants of a node. A transaction has several. */
+struct z_part {
+    int32_t op, flags;
+    char path[W_KEY];
+    struct z_bytes data;
+    int32_t error;
+};
 
 struct z_node {
     struct z_node *next;
     char path[W_KEY];
+    struct z_bytes data;
     int64_t czxid, owner;
     int32_t made, children; /* so many, so far; now */
     int container;
@@ -53,6 +71,7 @@ struct z_change {
     int64_t owner; /* a session */
     int container;
     char path[W_KEY];
+    struct z_bytes data;
 };
 
 /* A connection, as its member has it. */
@@ -72,16 +91,19 @@ struct z_request {
     int member, sent, done;   /* sent: on that way; done: it has come back */
     int64_t at;               /* when the leader gets it */
     int64_t session, seen;    /* seen: of a greeting: the last change that the client has seen */
-    int32_t xid, op, flags, timeout;
-    int watch;
-    char path[W_KEY];
-    int32_t error; /* results. zxid: what the member must have applied */
+    int32_t xid, op, timeout;
+    int watch, parts;
+    struct z_part part[Z_PARTS]; /* the first one is the request itself if it is no transaction */
+    int32_t error;               /* results. zxid: what the member must have applied */
     int64_t zxid, owner;
 };
+
+enum { Z_CREATED = 1, Z_DELETED = 2, Z_CHILDREN = 4 };
 
 struct z_watch {
     struct z_watch *next;
     struct z_conn *conn;
+    int children; /* it is of those below */
     char path[W_KEY];
 };
 
@@ -96,6 +118,7 @@ struct z_data {
     int64_t up_at[W_MEMBERS], log_at[W_MEMBERS];
     int owes[W_MEMBERS];     /* it was asked of its sessions and has not answered */
     int64_t ids, tick, rate; /* rate: of the leader's clock */
+    int64_t together;        /* the number of the changes of a transaction; 0: there is none */
 };
 
 extern struct z_data z;
@@ -106,7 +129,9 @@ struct z_session *z_session(int64_t id);
 struct z_session *z_session_begin(int32_t timeout);
 void z_session_end(struct z_session *session, int forced);
 void z_keep(struct z_session *session);
-int32_t z_make(char path[W_KEY], int sequential, int64_t owner, int container);
+int32_t z_make(struct z_part *part, int64_t session);
+int32_t z_may(const struct z_part *part); /* whether it can be made or removed: 0, or an error */
+void z_together(int begin);               /* changes have one number, from its begin to its end */
 int32_t z_remove(const char *path, int forced);
 int z_leads(int member); /* there is a leader, and it is this one */
 int64_t z_busy_until(int member);

@@ -8,7 +8,7 @@
 
 static int is_read(const struct z_request *request)
 {
-    return request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN;
+    return request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN || request->op == Z_EXISTS;
 }
 
 /* ---- at the leader */
@@ -28,6 +28,28 @@ static void greeted(struct z_request *request)
     z_keep(session);
 }
 
+static void change(struct z_part *part, int64_t session)
+{
+    part->error = part->op == Z_DELETE ? z_remove(part->path, 0) : z_make(part, session);
+}
+
+/* All or nothing: what comes behind a failure is not tried. */
+static void transact(struct z_request *request)
+{
+    int failed = 0;
+
+    for (int i = 0; i < request->parts; i++) {
+        struct z_part *part = &request->part[i];
+
+        part->error = failed ? Z_NOT_TRIED : z_may(part);
+        failed |= part->error != 0;
+    }
+    z_together(1);
+    for (int i = 0; i < request->parts && !failed; i++)
+        change(&request->part[i], request->session);
+    z_together(0);
+}
+
 static void decide(struct z_request *request)
 {
     struct z_session *session = z_session(request->session);
@@ -44,12 +66,12 @@ static void decide(struct z_request *request)
         z_session_end(session, 0);
     else if (session->member != request->member)
         request->error = Z_MOVED;
-    else if (request->op == Z_CREATE)
-        request->error = z_make(request->path, request->flags == 3, request->flags == 0 ? 0 : session->id, 0);
-    else if (request->op == Z_CREATE_CONTAINER)
-        request->error = z_make(request->path, 0, 0, 1);
-    else if (request->op == Z_DELETE)
-        request->error = z_remove(request->path, 0);
+    else if (request->op == Z_MULTI)
+        transact(request);
+    else if (request->op != Z_SYNC)
+        change(&request->part[0], session->id);
+    if (!request->error && request->op != Z_MULTI)
+        request->error = request->part[0].error;
     request->zxid = z.truth.zxid;
     request->owner = session ? request->session : 0;
 }
@@ -70,7 +92,7 @@ static void comes_back(void *what, int64_t member)
 /* It has left its queue. */
 static void decided(struct z_request *request, int64_t back)
 {
-    w_trace("the leader decides op %d %s of session %lld: %d", (int)request->op, request->path,
+    w_trace("the leader decides op %d %s of session %lld: %d", (int)request->op, request->part[0].path,
             (long long)request->session, (int)request->error);
     if (!request->conn) {
         free(request);
@@ -146,18 +168,36 @@ void z_queues_end(void)
 
 /* ---- watches */
 
-void z_changed(int member, const struct z_change *change)
+/* watch: of the node itself, or of those below; a node that goes ends both. */
+static void tell(int member, const char *path, int children, int type)
 {
-    for (struct z_watch **at = &z.watches; *at && change->kind == Z_REMOVE;) {
+    for (struct z_watch **at = &z.watches; *at;) {
         struct z_watch *watch = *at;
 
-        if (watch->conn->wire->member != member || strcmp(watch->path, change->path) != 0) {
+        if (watch->conn->wire->member != member || strcmp(watch->path, path) != 0 ||
+            (type != Z_DELETED && watch->children != children)) {
             at = &watch->next;
             continue;
         }
         *at = watch->next;
-        z_tell(watch->conn, 2, watch->path);
+        z_tell(watch->conn, type, watch->path);
         free(watch);
+    }
+}
+
+static void tell_parent(int member, const char *path)
+{
+    char parent[W_KEY];
+
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+    tell(member, parent, 1, Z_CHILDREN);
+}
+
+void z_changed(int member, const struct z_change *change)
+{
+    if (change->kind == Z_MAKE || change->kind == Z_REMOVE) {
+        tell(member, change->path, 0, change->kind == Z_MAKE ? Z_CREATED : Z_DELETED);
+        tell_parent(member, change->path);
     }
     if (change->kind != Z_END_SESSION)
         return;
@@ -169,17 +209,18 @@ void z_changed(int member, const struct z_change *change)
     }
 }
 
-static void watch(struct z_conn *conn, const char *path)
+static void watch(struct z_conn *conn, const char *path, int children)
 {
     struct z_watch *one = z.watches;
 
-    while (one && (one->conn != conn || strcmp(one->path, path) != 0))
+    while (one && (one->conn != conn || one->children != children || strcmp(one->path, path) != 0))
         one = one->next;
     if (one)
         return;
     if (!(one = calloc(1, sizeof *one)))
         abort();
     one->conn = conn;
+    one->children = children;
     snprintf(one->path, sizeof one->path, "%s", path);
     one->next = z.watches;
     z.watches = one;
@@ -190,11 +231,12 @@ static void watch(struct z_conn *conn, const char *path)
 static void read_here(struct z_request *request)
 {
     const struct z_tree *tree = &z.tree[request->member];
+    const char *path = request->part[0].path;
 
-    if (!z_find(tree, request->path))
+    if (!z_find(tree, path))
         request->error = Z_NO_NODE;
-    else if (request->watch)
-        watch(request->conn, request->path);
+    if (request->watch && (!request->error || request->op == Z_EXISTS))
+        watch(request->conn, path, request->op == Z_GET_CHILDREN);
     z_answer(request, tree->zxid, tree);
 }
 

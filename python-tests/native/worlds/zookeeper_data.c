@@ -51,6 +51,7 @@ static void tree_make(struct z_tree *tree, const struct z_change *change)
     node->czxid = change->zxid;
     node->owner = change->owner;
     node->container = change->container;
+    node->data = change->data;
     if ((parent = parent_of(tree, change->path))) {
         parent->made++;
         parent->children++;
@@ -103,11 +104,17 @@ static void tree_end(struct z_tree *tree)
 
 /* ---- the log */
 
+/* A transaction is applied as a whole. */
+static int goes_on(const struct z_tree *tree)
+{
+    return tree->applied > 0 && tree->applied < z.changes && z.log[tree->applied].zxid == tree->zxid;
+}
+
 static void catch_up(int member, int count)
 {
     struct z_tree *tree = &z.tree[member];
 
-    while (tree->applied < count) {
+    while (tree->applied < count || goes_on(tree)) {
         struct z_change change = z.log[tree->applied];
 
         tree_apply(tree, &change);
@@ -160,25 +167,53 @@ static void commit(const struct z_change *change)
 
 /* ---- nodes. 0, or an error. */
 
-int32_t z_make(char path[W_KEY], int sequential, int64_t owner, int container)
+static int64_t next_zxid(void)
 {
-    struct z_change change = {Z_MAKE, z.truth.zxid + 1, owner, container, ""};
-    const struct z_node *parent = parent_of(&z.truth, path);
+    return z.together ? z.together : z.truth.zxid + 1;
+}
 
-    if (!parent)
+void z_together(int begin)
+{
+    z.together = begin ? z.truth.zxid + 1 : 0;
+}
+
+static int is_sequential(const struct z_part *part)
+{
+    return part->op == Z_CREATE && part->flags == 3;
+}
+
+int32_t z_may(const struct z_part *part)
+{
+    const struct z_node *node = z_find(&z.truth, part->path);
+
+    if (part->op == Z_DELETE)
+        return !node ? Z_NO_NODE : node->children > 0 ? Z_NOT_EMPTY : 0;
+    if (!parent_of(&z.truth, part->path))
         return Z_NO_NODE;
-    if (sequential)
-        snprintf(path + strlen(path), W_KEY - strlen(path), "%010d", (int)parent->made);
-    if (z_find(&z.truth, path))
-        return Z_EXISTS;
-    memcpy(change.path, path, W_KEY);
+    return node && !is_sequential(part) ? Z_NODE_EXISTS : 0;
+}
+
+int32_t z_make(struct z_part *part, int64_t session)
+{
+    struct z_change change = {.kind = Z_MAKE, .zxid = next_zxid(), .data = part->data};
+    const struct z_node *parent = parent_of(&z.truth, part->path);
+    int32_t error = z_may(part);
+
+    if (error)
+        return error;
+    if (is_sequential(part)) {
+        snprintf(part->path + strlen(part->path), W_KEY - strlen(part->path), "%010d", (int)parent->made);
+        change.owner = session;
+    }
+    change.container = part->op == Z_CREATE_CONTAINER;
+    memcpy(change.path, part->path, W_KEY);
     commit(&change);
     return 0;
 }
 
 int32_t z_remove(const char *path, int forced)
 {
-    struct z_change change = {Z_REMOVE, z.truth.zxid + 1, 0, 0, ""};
+    struct z_change change = {.kind = Z_REMOVE, .zxid = next_zxid()};
     const struct z_node *node = z_find(&z.truth, path);
     int64_t claim = node ? node->czxid : 0;
 
@@ -235,7 +270,7 @@ void z_keep(struct z_session *session)
 struct z_session *z_session_begin(int32_t timeout)
 {
     struct z_session *session = calloc(1, sizeof *session);
-    struct z_change change = {Z_BEGIN_SESSION, z.truth.zxid + 1, 0, 0, ""};
+    struct z_change change = {.kind = Z_BEGIN_SESSION, .zxid = z.truth.zxid + 1};
     int64_t asked = (int64_t)timeout * W_MS, least = 2 * z.tick, most = 20 * z.tick;
 
     if (!session)
@@ -252,7 +287,7 @@ struct z_session *z_session_begin(int32_t timeout)
 
 void z_session_end(struct z_session *session, int forced)
 {
-    struct z_change change = {Z_END_SESSION, z.truth.zxid + 1, session->id, 0, ""};
+    struct z_change change = {.kind = Z_END_SESSION, .owner = session->id};
     struct z_session **at = &z.sessions;
 
     for (struct z_node *node = z.truth.nodes, *next; node; node = next) {

@@ -54,31 +54,76 @@ static void take_hello(struct bytes *from, struct z_request *request)
     request->session = take(from, 8);
 }
 
+static void take_node(struct bytes *from, struct z_part *part)
+{
+    int64_t size = take(from, 4);
+
+    if (size < 0 || size > Z_DATA || (size_t)size > from->size) {
+        from->wrong = 1;
+        return;
+    }
+    part->data.size = (int32_t)size;
+    memcpy(part->data.bytes, from->at, (size_t)size);
+    from->at += size;
+    from->size -= (size_t)size;
+    for (int64_t rules = take(from, 4); rules > 0 && !from->wrong; rules--) {
+        take(from, 4);
+        take_text(from, NULL, 0);
+        take_text(from, NULL, 0);
+    }
+    part->flags = (int32_t)take(from, 4);
+}
+
+static void take_part(struct bytes *from, struct z_part *part)
+{
+    take_text(from, part->path, sizeof part->path);
+    if (part->op == Z_CREATE || part->op == Z_CREATE_CONTAINER)
+        take_node(from, part);
+    if (part->op == Z_DELETE && take(from, 4) != -1)
+        w_violated("wire: a delete of one version");
+}
+
+/* Each part has its operation, a byte and a number before it; an end of the same form is behind the last one. */
+static void take_parts(struct bytes *from, struct z_request *request)
+{
+    while (!from->wrong) {
+        int32_t op = (int32_t)take(from, 4), over = (int32_t)take(from, 1);
+
+        take(from, 4);
+        if (over)
+            return;
+        if (request->parts == Z_PARTS || (op != Z_CREATE && op != Z_DELETE)) {
+            from->wrong = 1;
+            return;
+        }
+        request->part[request->parts].op = op;
+        take_part(from, &request->part[request->parts++]);
+    }
+}
+
+static int is_read(int32_t op)
+{
+    return op == Z_GET_DATA || op == Z_GET_CHILDREN || op == Z_EXISTS;
+}
+
 static void take_request(struct bytes *from, struct z_request *request)
 {
     request->xid = (int32_t)take(from, 4);
     request->op = (int32_t)take(from, 4);
-    if (request->op != Z_CLOSE)
-        take_text(from, request->path, sizeof request->path);
-    if (request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN)
-        request->watch = (int)take(from, 1);
-    if (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER) {
-        take_text(from, NULL, 0);
-        for (int64_t rules = take(from, 4); rules > 0 && !from->wrong; rules--) {
-            take(from, 4);
-            take_text(from, NULL, 0);
-            take_text(from, NULL, 0);
-        }
-        request->flags = (int32_t)take(from, 4);
+    if (request->op == Z_MULTI) {
+        take_parts(from, request);
+    } else if (request->op != Z_CLOSE) {
+        request->part[0].op = request->op;
+        take_part(from, &request->part[0]);
     }
-    if (request->op == Z_DELETE && take(from, 4) != -1)
-        w_violated("wire: a delete of one version");
+    if (is_read(request->op))
+        request->watch = (int)take(from, 1);
 }
 
 static int is_known(int32_t op)
 {
-    return op == Z_HELLO || op == Z_DELETE || op == Z_GET_DATA || op == Z_GET_CHILDREN || op == Z_SYNC ||
-           op == Z_CREATE || op == Z_CREATE_CONTAINER || op == Z_CLOSE;
+    return is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE ||
+           op == Z_CREATE_CONTAINER || op == Z_CLOSE;
 }
 
 static void frame(struct z_conn *conn, const char *bytes, size_t size)
@@ -98,7 +143,7 @@ static void frame(struct z_conn *conn, const char *bytes, size_t size)
     if (from.wrong || !is_known(request->op))
         w_violated("wire: a request with op %d that makes no sense", (int)request->op);
     w_trace("process %d asks member %d: op %d %s", conn->wire->process->index, request->member, (int)request->op,
-            request->path);
+            request->part[0].path);
     z_request_came(request);
 }
 
@@ -228,25 +273,68 @@ static void put_children(struct dli_buffer *out, const struct z_tree *tree, cons
     dli_buffer_free(&names);
 }
 
+static void put_data(struct dli_buffer *out, const struct z_bytes *data)
+{
+    put(out, data->size, 4);
+    if (dli_buffer_add(out, data->bytes, (size_t)data->size))
+        abort();
+}
+
+static void put_head(struct dli_buffer *out, int32_t op, int over, int32_t error)
+{
+    put(out, op, 4);
+    put(out, over, 1);
+    put(out, error, 4);
+}
+
+/* A part of a transaction has no numbers of the node. */
+static void put_parts(struct dli_buffer *out, const struct z_request *request)
+{
+    int failed = request->part[0].error != 0 || request->part[request->parts - 1].error != 0;
+
+    for (int i = 0; i < request->parts; i++) {
+        const struct z_part *part = &request->part[i];
+
+        put_head(out, failed ? -1 : part->op == Z_CREATE ? 1 : part->op, 0, part->error);
+        if (failed)
+            put(out, part->error, 4);
+        else if (part->op == Z_CREATE)
+            put_text(out, part->path);
+    }
+    put_head(out, -1, 1, -1);
+}
+
+static void put_result(struct dli_buffer *out, const struct z_request *request, const struct z_tree *tree)
+{
+    const struct z_part *part = &request->part[0];
+    const struct z_node *node = z_find(tree, part->path);
+
+    if (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER) {
+        put_text(out, part->path);
+        put_stat(out, request->zxid, request->op == Z_CREATE && part->flags ? request->owner : 0);
+    } else if (request->op == Z_GET_DATA && node) {
+        put_data(out, &node->data);
+        put_stat(out, node->czxid, node->owner);
+    } else if (request->op == Z_EXISTS && node) {
+        put_stat(out, node->czxid, node->owner);
+    } else if (request->op == Z_GET_CHILDREN) {
+        put_children(out, tree, part->path);
+    } else if (request->op == Z_SYNC) {
+        put_text(out, part->path);
+    } else if (request->op == Z_MULTI) {
+        put_parts(out, request);
+    }
+}
+
 void z_answer(const struct z_request *request, int64_t zxid, const struct z_tree *tree)
 {
     struct dli_buffer out = {NULL};
-    const struct z_node *node = z_find(tree, request->path);
 
     put(&out, request->xid, 4);
     put(&out, zxid, 8);
     put(&out, request->error, 4);
-    if (request->error == 0 && (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER)) {
-        put_text(&out, request->path);
-        put_stat(&out, request->zxid, request->op == Z_CREATE && request->flags ? request->owner : 0);
-    } else if (request->error == 0 && request->op == Z_GET_DATA && node) {
-        put_text(&out, "");
-        put_stat(&out, node->czxid, node->owner);
-    } else if (request->error == 0 && request->op == Z_GET_CHILDREN) {
-        put_children(&out, tree, request->path);
-    } else if (request->error == 0 && request->op == Z_SYNC) {
-        put_text(&out, request->path);
-    }
+    if (request->error == 0)
+        put_result(&out, request, tree);
     send(request->conn, &out);
 }
 
