@@ -611,6 +611,9 @@ KEPT = (
 
 # Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
 ETCD = (
+    (Mutant(913, "a child of a fork uses the session of its parent", edits=(
+        ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
+    )), "test_etcd_faults.py", "l10_a_child"),
     (Mutant(801, "a late put is not made harmless", edits=(
         ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
     )), "test_etcd_faults.py", "l02_a_put"),
@@ -732,6 +735,12 @@ WORLDS = (
     Mutant(910, "the last permit is given twice", world="memory", semaphores=True, edits=(
         ("memory/counters.c", "} else if (cell->count < permits) {", "} else if (cell->count + 1 < permits) {"),
     )),
+    Mutant(911, "permits of living holders are reclaimed", world="memory", semaphores=True, edits=(
+        ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since < 0)"),
+    )),
+    Mutant(912, "permits of dead holders are not reclaimed", world="memory", semaphores=True, edits=(
+        ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since >= 0)"),
+    )),
     Mutant(891, "a lease never ends", world="memory", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
     )),
@@ -785,6 +794,9 @@ MEASURED = Mutant(902, "what measures is not inlined", caught=False, edits=tuple
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
+    (Mutant(914, "a child of a fork uses the session of its parent", edits=(
+        ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
+    )), "test_zookeeper_faults.py", "z10_a_child"),
     (Mutant(821, "another node is made without a look for the first one", edits=(
         ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),

@@ -43,7 +43,9 @@ def place(request: pytest.FixtureRequest, new_server: Callable[..., Server]) -> 
 
 
 def test_one_gets_it(place: tuple[Any, dict[str, Any], int], new_agent: Make) -> None:
+    """On a quorum it may be that none gets it, see docs/kinds.md."""
     where, options, count = place
+    quorum, won = isinstance(where, Quorum), 0
     giving = new_agent().open(where, **options)
     taking = [new_agent().open(where, **options) for _ in range(count)]
     for round in range(10):
@@ -51,13 +53,18 @@ def test_one_gets_it(place: tuple[Any, dict[str, Any], int], new_agent: Make) ->
         grant = given(giver)
         tries = [lock.start("adopt", 1, grant) for lock in takers]
         answers = [one.answer() for one in tries]
-        assert sorted(answer.status for answer in answers) == ["LOST"] * (count - 1) + ["OK"]
+        statuses = sorted(answer.status for answer in answers)
+        if quorum and statuses == ["LOST"] * count:  # one of its five servers was late with the grant, and two go to each
+            continue
+        won += 1
+        assert statuses == ["LOST"] * (count - 1) + ["OK"]
         assert sorted(lock.state(1) for lock in takers) == ["HELD"] + ["NONE"] * (count - 1)
         winner = [answer.status for answer in answers].index("OK")
         assert all(f"lock 'lock {round}' at " in answer.message for answer in answers if answer.status != "OK")
         assert answers[winner].token == int(grant.split()[1]) and giver.acquire(1, 0).status == "BUSY"
         takers[winner].release(1).ok
         assert [lock.adopt(1, grant).status for lock in takers] == ["LOST"] * count
+    assert won >= 5
 
 
 def test_from_hand_to_hand(new_agent: Make, redis_server: Server) -> None:

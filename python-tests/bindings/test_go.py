@@ -3,6 +3,7 @@ when there is no library or an old one.
 """
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
@@ -57,6 +58,83 @@ def test_the_collector(go: Tool, redis_server: Server) -> None:
     gofmt = str(pathlib.Path(go("env", "GOROOT").stdout.strip(), "bin/gofmt"))
     assert finish([gofmt, "-l", "."], cwd=collector).stdout == ""
     go("test", "-count=1", "-timeout=2m", "./...", cwd=collector, DLOCK_TEST_URL=redis_server.url, **network)
+
+
+# The program around the lines of docs/metrics.md.
+OPENTELEMETRY = """package main
+
+import (
+	"context"
+	"log"
+	"os"
+
+	dlock "%(module)s"
+	"%(module)s/metrics"
+	"github.com/prometheus/client_golang/prometheus"
+	bridge "go.opentelemetry.io/contrib/bridges/prometheus"
+	"go.opentelemetry.io/otel/exporters/stdout/stdoutmetric"
+	"go.opentelemetry.io/otel/sdk/metric"
+)
+
+func main() {
+	ctx := context.Background()
+	client, err := dlock.Open(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, err := client.Mutex("exported")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err = lock.Lock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	exporter, err := stdoutmetric.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+%(lines)s
+	if err = provider.Shutdown(ctx); err != nil {
+		log.Fatal(err)
+	}
+	if err = client.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+"""
+NEEDS = """module example
+
+go 1.20
+
+require (
+	%(module)s v0.0.0
+	%(module)s/metrics v0.0.0
+	go.opentelemetry.io/contrib/bridges/prometheus v0.46.1
+	go.opentelemetry.io/otel/exporters/stdout/stdoutmetric v0.44.0
+	go.opentelemetry.io/otel/sdk/metric v1.21.0
+)
+
+replace %(module)s => %(binding)s
+
+replace %(module)s/metrics => %(binding)s/metrics
+"""
+
+
+@pytest.mark.full
+def test_opentelemetry_as_on_its_page(go: Tool, redis_server: Server, tmp_path: pathlib.Path) -> None:
+    """The lines of docs/metrics.md export what the collector has. OpenTelemetry itself needs Go 1.20."""
+    if go.minor < 20:
+        pytest.xfail("OpenTelemetry needs Go 1.20")
+    lines = re.search(r"```text\n(registry := .*?)```", (ROOT / "docs/metrics.md").read_text(), flags=re.S)[1]
+    words = {"module": MODULE, "binding": str(BINDING), "lines": lines}
+    (tmp_path / "go.mod").write_text(NEEDS % words)
+    (tmp_path / "main.go").write_text(OPENTELEMETRY % words)
+    network = {"GOPROXY": os.environ.get("GOPROXY", ""), "GOSUMDB": os.environ.get("GOSUMDB", "")}
+    go("mod", "tidy", cwd=tmp_path, **network)
+    told = json.loads(go("run", ".", redis_server.url, cwd=tmp_path, **network).stdout)
+    metrics = {metric["Name"]: metric["Data"]["DataPoints"] for scope in told["ScopeMetrics"] for metric in scope["Metrics"]}
+    assert [point["Value"] for point in metrics["dlock_acquired_total"]] == [1] == [point["Value"] for point in metrics["dlock_held"]]
+    assert len(metrics["dlock_wait_seconds"][0]["Bounds"]) > 5
 
 
 @pytest.mark.full

@@ -10,6 +10,7 @@ import pytest
 
 from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
+from harness.engines.forks import check_apart
 from harness.engines.nth import Nth
 from harness.etcd import Etcd
 from harness.faults import times
@@ -265,3 +266,7 @@ def test_l10_a_fork_does_not_keep_the_lease(etcd: Etcd, agent: Agent) -> None:
         parent.kill()
         lock.acquire(1, -1).ok
         os.kill(child, 0)  # it lives
+
+
+def test_l10_a_child_has_its_own_session(etcd: Etcd, new_agent: Make) -> None:
+    check_apart(new_agent(), new_agent().open(etcd), etcd)

@@ -11,6 +11,7 @@ import pytest
 
 from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
+from harness.engines.forks import check_apart
 from harness.engines.nth import Nth
 from harness.zookeeper import Zookeeper
 from harness.faults import times
@@ -157,7 +158,7 @@ def test_z03_a_holder_that_is_cut_off_is_told_first(zookeeper: Zookeeper, new_pr
     client, other = new_agent().open(url(proxy), lease_ms=2000), new_agent().open(zookeeper)
     token = client.lock("job").acquire(1, 0).ok.token
     waiting = other.lock("job").start("acquire", 1, -1)
-    until(lambda: len(zookeeper.nodes("job")) == 2)
+    until(lambda: len(zookeeper.nodes("job")) == 2 and client.counters()["renewed"] > 0)
     proxy.strand()
     proxy.refuse()
     event = client.loss()
@@ -292,6 +293,10 @@ def test_z10_a_fork_does_not_keep_the_session(zookeeper: Zookeeper, agent: Agent
         parent.kill()
         lock.acquire(1, -1).ok
         os.kill(child, 0)  # it lives
+
+
+def test_z10_a_child_has_its_own_session(zookeeper: Zookeeper, new_agent: Make) -> None:
+    check_apart(new_agent(), new_agent().open(zookeeper), zookeeper)
 
 
 # ---- members

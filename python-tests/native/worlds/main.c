@@ -4,7 +4,7 @@
  *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --seeds FIRST:COUNT [--void-ok]
  *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --verbose SEED       one run, event by event
  *
- * With --semaphores the world has permit semaphores, else locks.
+ * With --semaphores the world has permit semaphores, in memory plain ones too, else locks.
  *
  * Exits with 0 when every rule held, 1 when one was violated, 2 when it could not run, 3 when some fault never struck: then the
  * seeds prove nothing.

@@ -64,6 +64,7 @@ static int has(const struct w_owner *owner)
     return found;
 }
 
+/* Permits of a plain semaphore outlive the client that has them. */
 static int left(char out[W_KEY])
 {
     struct dli_world *all = world();
@@ -74,7 +75,7 @@ static int left(char out[W_KEY])
         dli_memory_settle_all(all);
     for (size_t i = 0; all && i < (size_t)1 << all->bits; i++)
         for (struct dli_memory_cell *cell = all->bucket[i]; cell; cell = cell->next) {
-            if (dli_list_empty(&cell->holds) && dli_list_empty(&cell->line))
+            if ((w.plan.plain || dli_list_empty(&cell->holds)) && dli_list_empty(&cell->line))
                 continue;
             snprintf(out, W_KEY, "%.*s", (int)cell->size, cell->name);
             count++;

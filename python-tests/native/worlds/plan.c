@@ -31,6 +31,7 @@ static void choose(void)
     plan->owners = (int)w_between(1, W_OWNERS);
     plan->locks = (int)w_between(1, W_LOCKS);
     plan->permits = w.semaphores ? (int)w_between(1, W_PERMITS) : 0;
+    plan->plain = w.semaphores && w.model->together && w_percent(40);
     plan->shared = !plan->permits && w_percent(35);
     plan->fair = w.model->together && !plan->permits && !plan->shared && w_percent(40);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
@@ -40,7 +41,7 @@ static void choose(void)
     plan->hold = w_percent(70) ? w_between(W_MS, 200 * W_MS) : w_between(200 * W_MS, 2 * W_SECOND);
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
-        if (!(w.model->without & 1U << i))
+        if (!(w.model->without & 1U << i) && !(plan->plain && 1U << i & W_OF_LEASES))
             plan->chance[i] = w_percent(45) ? 0 : w_below(most_of(i));
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);

@@ -8,7 +8,7 @@
 #include "watchdog/watchdog.h"
 #include "worlds.h"
 
-enum { TURNS = 2000 };
+enum { TURNS = 2000, SILENT = 40 * 1000, RECLAIMED = 99 };
 
 static void fail(const char *what, const dlock_error *box)
 {
@@ -28,7 +28,7 @@ static void set(dlock_options *options, const char *name, int64_t value, dlock_e
 static int32_t kind_of(int side)
 {
     if (w.plan.permits)
-        return DLOCK_KIND_PERMIT_SEMAPHORE;
+        return w.plan.plain ? DLOCK_KIND_SEMAPHORE : DLOCK_KIND_PERMIT_SEMAPHORE;
     if (w.plan.shared)
         return side ? DLOCK_KIND_WRITE : DLOCK_KIND_READ;
     return w.plan.fair ? DLOCK_KIND_FAIR : DLOCK_KIND_MUTEX;
@@ -72,12 +72,28 @@ static void give_permits(void *what, int64_t number)
     w.current = before;
 }
 
+/* Permits of dead processes come back. Of those that live, each has renewed its since then. */
+static void reclaim(void *what, int64_t number)
+{
+    struct w_process *process = what, *before = w.current;
+
+    if (number == INT64_MIN || process->closing || process->crashed)
+        return;
+    w.current = process;
+    if (w.now >= process->paused_until &&
+        dlock_semaphore_submit_reclaim(process->lock[number][0], SILENT, RECLAIMED, NULL) == DLOCK_OK)
+        w_process_turn(process);
+    w.current = before;
+    w_at(w.now + w_between(W_SECOND, 5 * W_SECOND), reclaim, process, number);
+}
+
 void w_process_told(struct w_process *process, const int64_t *field)
 {
     int64_t number = field[DLOCK_FIELD_TAG], status = field[DLOCK_FIELD_STATUS];
 
-    w_trace("process %d gives permits to %lld: %lld", process->index, (long long)number, (long long)status);
-    if (status != DLOCK_OK && status != DLOCK_UNCHANGED)
+    w_trace("process %d %s permits of %lld: %lld", process->index, number == RECLAIMED ? "reclaims" : "gives",
+            (long long)number, (long long)status);
+    if (number != RECLAIMED && status != DLOCK_OK && status != DLOCK_UNCHANGED)
         w_at(w.now + w_between(W_MS, W_SECOND), give_permits, process, number);
 }
 
@@ -98,8 +114,11 @@ void w_process_begin(struct w_process *process)
     open_locks(process, box);
     dlock_options_free(options);
     dlock_error_free(box);
-    for (int i = 0; i < w.plan.locks && w.plan.permits; i++)
+    for (int i = 0; i < w.plan.locks && w.plan.permits; i++) {
         w_at(w.now + w_below(W_SECOND), give_permits, process, i);
+        if (w.plan.plain)
+            w_at(w.now + w_below(W_SECOND), reclaim, process, i);
+    }
     for (int i = 0; i < w.plan.owners; i++)
         w_owner_begin(&process->owner[i]);
 }

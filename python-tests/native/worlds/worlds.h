@@ -68,6 +68,9 @@ enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
 /* Faults that only locks in memory have. */
 enum { W_OF_MEMORY = 1U << W_DENY | 1U << W_RENEWALS | 1U << W_JUMP | 1U << W_STOP };
 
+/* Faults that need a lease, or a hold that can be taken away. */
+enum { W_OF_LEASES = 1U << W_JUMP | 1U << W_DELETE };
+
 struct w_process;
 struct w_chunk;
 
@@ -121,6 +124,7 @@ struct w_plan {
     int calm, processes, owners, locks, shared; /* shared: read and write locks */
     int fair;                                   /* fair locks */
     int permits;                                /* of each semaphore; 0: locks, no semaphores */
+    int plain;                                  /* they have no lease */
     int64_t chance[W_FAULT_COUNT];              /* of a million */
     int64_t lease, delay, hold, think;
     int64_t faults_end, work_end, end;
