@@ -124,28 +124,29 @@ def document(sections: Sequence[Section], about: str, plot: Optional[str]) -> st
     return "\n".join(parts)
 
 
-PART = "\n## Bindings\n"
+PARTS = {"bindings": "Bindings", "engines": "etcd and ZooKeeper"}
 
 
-def part(sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
-    """The part of the document that a run of the bindings writes."""
+def part(name: str, sections: Sequence[Section], about: str, plot: Optional[str]) -> str:
+    """The part of the document that a run of the bindings, or of the engines, writes."""
     targets = [target.cells() for section in sections for target in section.targets]
-    lines = [PART, "Written by `./dev bench --bindings`, in a run of its own. " + about + "\n"]
+    lines = [f"\n## {PARTS[name]}\n", f"Written by `./dev bench --{name}`, in a run of its own. " + about + "\n"]
     if plot and any(section.bars for section in sections):
-        lines.append(f"![the bindings beside other clients of their languages]({plot})\n")
+        lines.append(f"![{PARTS[name]}, beside other clients]({plot})\n")
     lines += [table(["row", "what", "target", "measured", ""], targets)]
     for section in sections:
         lines += [f"### {section.title}\n", section.text.strip() + "\n", table(section.head, section.rows)]
     return "\n".join(lines)
 
 
-def part_of(text: str) -> str:
-    """The part on the bindings in a document; "" when there is none."""
-    begin = text.find(PART)
+def part_of(text: str, name: str) -> str:
+    """A part in a document; "" when there is none."""
+    begin = text.find(f"\n## {PARTS[name]}\n")
     end = text.find("\n## ", begin + 1)
     return "" if begin < 0 else text[begin:] if end < 0 else text[begin:end]
 
 
-def with_part(text: str, new: str) -> str:
-    """The document with a new part on the bindings at its end."""
-    return (text.replace(part_of(text), "") if part_of(text) else text).rstrip("\n") + "\n" + new
+def with_part(text: str, name: str, new: str) -> str:
+    """The document with a new part at its end."""
+    old = part_of(text, name)
+    return (text.replace(old, "") if old else text).rstrip("\n") + "\n" + new

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Measure libdlock against its targets: ./dev bench [--bindings] [--quick] [--only ROW...] [--out FOLDER]
+"""Measure libdlock against its targets: ./dev bench [--bindings] [--engines] [--quick] [--only ROW...] [--out FOLDER]
 
-A full run writes docs/benchmarks.md and docs/benchmarks.svg, except the part on the bindings and its picture: --bindings writes
-those. --quick and --only print, and write only to the folder of --out.
+A full run writes docs/benchmarks.md and docs/benchmarks.svg, except the parts on the bindings and on the engines: --bindings and
+--engines write those. --quick and --only print, and write only to the folder of --out.
 """
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import bindings  # noqa: E402
 import cluster  # noqa: E402
+import engines  # noqa: E402
 import redisson  # noqa: E402
 import scale  # noqa: E402
 from chart import bars, draw  # noqa: E402
 from measure import Bench, Result, interleave, one, parse, ratio, spread  # noqa: E402
-from report import Bars, Section, Spread, Target, document, facts, number, part, part_of, with_part  # noqa: E402
+from report import PARTS, Bars, Section, Spread, Target, document, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT  # noqa: E402
 
 from harness.left import Left, remember, remembered  # noqa: E402
@@ -372,35 +373,43 @@ def mask(words: list[str], look: int) -> list[str]:
     return plain
 
 
-def publish(sections: list[Section], about: str, out: Optional[pathlib.Path], of_bindings: bool) -> None:
-    """Print the document, or its part on the bindings; write it and its picture to the folder out, if there is one."""
+MORE = {"bindings": bindings.row_bindings, "engines": engines.row_engines}
+
+
+def publish(sections: list[Section], about: str, out: Optional[pathlib.Path], name: str) -> None:
+    """Print the document, or a part of it by its name; write it and its picture to the folder out, if there is one."""
     path = (out or ROOT / "docs") / "benchmarks.md"
-    picture = "benchmarks-bindings.svg" if of_bindings else "benchmarks.svg"
+    picture = f"benchmarks-{name}.svg" if name else "benchmarks.svg"
+    drawn = any(section.bars for section in sections)
     old = path.read_text() if path.exists() else ""
-    if of_bindings:
-        text = part(sections, about + " " + bindings.versions(), picture if out else None)
+    if name:
+        text = part(name, sections, about, picture if out else None)
         print(text)
-        text = with_part(old, text)
+        text = with_part(old, name, text)
     else:
         text = document(sections, about, picture if out else None)
         print(text)
-        text = with_part(text, part_of(old))
+        for other in PARTS:
+            text = with_part(text, other, part_of(old, other))
     if out:
         out.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        draw(sections, out / picture)
+        if drawn:
+            draw(sections, out / picture)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
     parser.add_argument("--bindings", action="store_true", help="the bindings and their rivals, nothing else")
+    parser.add_argument("--engines", action="store_true", help="etcd and ZooKeeper beside their own recipes, nothing else")
     parser.add_argument("--quick", action="store_true", help="one short round of everything")
     parser.add_argument("--only", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--out", type=pathlib.Path, help="where to write; a full run writes to docs")
     arguments = parser.parse_args()
-    names = ["bindings"] if arguments.bindings else arguments.only
-    full = not arguments.quick and (arguments.bindings or names == list(ROWS))
+    of = "bindings" if arguments.bindings else "engines" if arguments.engines else ""
+    names = [of] if of else arguments.only
+    full = not arguments.quick and (of != "" or names == list(ROWS))
     out = arguments.out or (ROOT / "docs" if full else None)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that finally blocks run
     bench, sections = Bench(arguments.build.resolve(), arguments.quick), []
@@ -410,18 +419,20 @@ def main() -> None:
         left = Left(names, remembered(kind))
         for name in names:
             started = time.monotonic()
-            sections += bindings.row_bindings(bench) if name == "bindings" else ROWS[name](bench)
+            sections += {**ROWS, **MORE}[name](bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
             remember(kind, {name: time.monotonic() - started})
             left.done(name)
             if sys.stderr.isatty() and left.waiting:
                 print(f"-- {left.line()}", file=sys.stderr)
-            for target in [target for section in sections for target in section.targets] if names == ["bindings"] else sections[-1].targets:
+            for target in [target for section in sections for target in section.targets] if of else sections[-1].targets:
                 print("   ", " | ".join(target.cells()), file=sys.stderr)
         about = facts(bench.server.version, bench.others())
+        if of:
+            about += " " + {"bindings": bindings, "engines": engines}[of].versions()
     finally:
         bench.server.stop()
-    publish(sections, about, out, arguments.bindings)
+    publish(sections, about, out, of)
 
 
 if __name__ == "__main__":

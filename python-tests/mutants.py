@@ -797,6 +797,13 @@ ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=(
         ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
     )), "test_zookeeper_faults.py", "z10_a_child"),
+    (Mutant(915, "permits outside of the line are kept", edits=(
+        ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
+    )), "test_zookeeper_permits.py", "place_in_line"),
+    (Mutant(916, "a hold of several permits watches the first one", edits=(
+        ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
+        ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
+    )), "test_zookeeper_permits.py", "one_of_several"),
     (Mutant(821, "another node is made without a look for the first one", edits=(
         ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),

@@ -248,6 +248,11 @@ dlock_lock *dlock_named(dlock_client *client, const char *name)
 
 /* ---- bare hiredis */
 
+redisContext *control_connect(const char *url)
+{
+    return strncmp(url, "redis", 5) == 0 ? bare_connect(url) : NULL;
+}
+
 redisContext *bare_connect(const char *url)
 {
     static const char local[] = "redis+unix://", tcp[] = "redis", cluster[] = "+cluster";

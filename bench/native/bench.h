@@ -76,6 +76,9 @@ dlock_lock *dlock_named(dlock_client *client, const char *name);
 /* A blocking connection. url is one for libdlock, redis://host:port or redis+unix://path; its options are ignored. */
 redisContext *bare_connect(const char *url);
 
+/* The same to read the server's CPU time. NULL: it is not Redis, and has none. */
+redisContext *control_connect(const char *url);
+
 /* The SHA1 of a script of libdlock ("acquire"), which server.py has loaded into the server. */
 const char *script_sha(const char *name);
 

@@ -169,14 +169,15 @@ static void report_all(struct shared *s, int processes, int threads, double seco
 /* Measure the server's CPU time per acquisition. This process is idle meanwhile. */
 static void watch(const struct shared *s, const char *url)
 {
-    redisContext *control = bare_connect(url);
+    redisContext *control = control_connect(url);
     struct usage before;
 
     sleep_until(s->from);
     before = usage_now(control);
     sleep_until(s->until);
     report_usage(&before, control, (uint64_t)s->acquired);
-    redisFree(control);
+    if (control)
+        redisFree(control);
 }
 
 static void wait_for(const pid_t *children, int count)

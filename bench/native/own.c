@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     threads = atoi(argv[3]);
     work.way = way_named(argv[1]);
     work.process = work.way->open(argv[2]);
-    work.control = bare_connect(argv[2]);
+    work.control = control_connect(argv[2]);
     work.duration = (int64_t)(atof(argv[4]) * NS_PER_S);
     pthread_barrier_init(&work.ready, NULL, (unsigned)threads);
     pthread_mutex_init(&work.mutex, NULL);

@@ -4,6 +4,7 @@
 //	try WORD NAME     the same, or "WORD busy"
 //	unlock WORD       "WORD unlocked"
 //	hold WORD NAME TIMES MICROSECONDS    lock and unlock; a line "WORD held REVISION FROM TO" for each, then "WORD done"
+//	pairs WORD NAME FROM TO    lock and unlock, in a session of its own; "WORD pairs NUMBER MEDIAN" of those between these times
 //
 // Times are those of CLOCK_BOOTTIME in microseconds. Usage: peer ENDPOINT TTL
 package main
@@ -14,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,6 +62,23 @@ func hold(session *concurrency.Session, word, name string, times, micros int) {
 	say("%s done", word)
 }
 
+func pairs(client *clientv3.Client, ttl int, word, name string, from, to int64) {
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(ttl))
+	check(err)
+	mutex := concurrency.NewMutex(session, name)
+	took := []int64{0}
+	for began := now(); began < to; began = now() {
+		check(mutex.Lock(context.Background()))
+		check(mutex.Unlock(context.Background()))
+		if began >= from {
+			took = append(took, now()-began)
+		}
+	}
+	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
+	say("%s pairs %d %d", word, len(took)-1, took[len(took)/2])
+	check(session.Close())
+}
+
 func take(mutex *concurrency.Mutex, word string, wait bool) {
 	var err error
 	if wait {
@@ -98,6 +117,10 @@ func main() {
 			times, _ := strconv.Atoi(words[3])
 			micros, _ := strconv.Atoi(words[4])
 			go hold(session, words[1], words[2], times, micros)
+		case "pairs":
+			from, _ := strconv.ParseInt(words[3], 10, 64)
+			to, _ := strconv.ParseInt(words[4], 10, 64)
+			go pairs(client, ttl, words[1], words[2], from, to)
 		}
 	}
 	check(session.Close())

@@ -5,12 +5,16 @@
 //   try WORD NAME [KIND]   the same, or "WORD busy"
 //   unlock WORD            "WORD unlocked"
 //   hold WORD NAME TIMES MICROSECONDS [KIND]    lock and unlock; a line "WORD held FROM TO" for each, then "WORD done"
+//   pairs WORD NAME FROM TO    lock and unlock; "WORD pairs NUMBER MEDIAN" of those between these times
 //
 // Each WORD is a thread: a lock of Curator belongs to one. Times are those of CLOCK_MONOTONIC in microseconds.
 // Usage: Peer HOSTS SESSION_MS
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -121,6 +125,18 @@ public class Peer {
         say(word, "done");
     }
 
+    private static void pairs(String word, InterProcessLock lock, long from, long to) throws Exception {
+        List<Long> took = new ArrayList<>(List.of(0L));
+        for (long began = now(); began < to; began = now()) {
+            lock.acquire();
+            lock.release();
+            if (began >= from)
+                took.add(now() - began);
+        }
+        Collections.sort(took);
+        say(word, "pairs", took.size() - 1, took.get(took.size() / 2));
+    }
+
     public static void main(String[] options) throws Exception {
         client = CuratorFrameworkFactory.newClient(options[0], Integer.parseInt(options[1]), 5000, new RetryNTimes(50, 100));
         client.start();
@@ -135,6 +151,9 @@ public class Peer {
                     locks.remove(word).release();
                     say(word, "unlocked", now());
                 });
+            } else if (words[0].equals("pairs")) {
+                InterProcessLock lock = of(words[2], "mutex");
+                in(word, () -> pairs(word, lock, Long.parseLong(words[3]), Long.parseLong(words[4])));
             } else if (words[0].equals("hold")) {
                 InterProcessLock lock = of(words[2], words.length > 5 ? words[5] : "mutex");
                 in(word, () -> hold(word, lock, Integer.parseInt(words[3]), Long.parseLong(words[4])));
