@@ -38,7 +38,8 @@ static void watched(struct dli_job *job)
         if (!entry)
             continue;
         entry->gone |= error != 0;
-        entry->sure += dli_zk_watch_of(entry, entry->sure)->spot != NULL;
+        if (entry->sure == job->value + i && dli_zk_watch_of(entry, entry->sure)->spot) /* no other job was faster */
+            entry->sure++;
     }
     next_row(job);
 }
@@ -51,6 +52,7 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
     struct dli_zk_ask ask[DLI_ZK_CALLS];
     int count = 0, failed = dli_zk_watches(entry, (int)row->permits);
 
+    job->value = entry->sure;
     for (int i = entry->sure; i <= entry->rests && count < DLI_ZK_CALLS && !failed; i++, count++) {
         ask[count] = (struct dli_zk_ask){.op = DLI_ZK_GET_DATA, .watch = 1};
         ask[count].path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq + i, room[count]);
