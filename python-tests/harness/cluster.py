@@ -322,6 +322,17 @@ class Cluster:
             moved += len(keys)
         return moved
 
+    @staticmethod
+    def insist(slot: int, key: str, target: Node, primaries: list[Node]) -> None:
+        """The slot stays at target. Gossip that was under way when it moved can give it back to its last owner, which refuses it: then each of
+        the two sends clients to the other, without an end.
+        """
+        try:
+            ask(target, "EXISTS", key)
+        except ReplyError:
+            for node in [target, *(one for one in primaries if one is not target)]:
+                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
     def migrate(self, slot: int, target: Node) -> None:
         """Each node is asked about itself: late gossip can make another one name an earlier owner."""
         source = next((node for node in self.running() if self.owners(node).get(slot) is node), None)
