@@ -110,7 +110,6 @@ static void taken(struct dli_job *job)
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
 
     dli_zk_unwatch(zk_of(job), &entry->watch[1]);
-    entry->sure = 0;
     ask.path = dli_zk_numbered(job->kind, job->line, job->request.exchange.want, entry->place, room);
     dli_zk_ask(job, &ask, 1, left_line);
 }

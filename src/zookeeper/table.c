@@ -107,6 +107,8 @@ void dli_zk_unwatch(struct dli_zk *zk, struct dli_zk_watch *watch)
         return;
     dli_list_remove(&watch->link);
     watch->spot = NULL;
+    if (watch != &watch->entry->watch[0]) /* of one of its own nodes */
+        watch->entry->sure = 0;
     if (!dli_list_empty(&spot->watches))
         return;
     tdelete(spot, &zk->spots, by_path);

@@ -27,8 +27,6 @@ void dli_zk_event(struct dli_zk *zk, int32_t type, struct dli_zk_text path)
         struct dli_zk_entry *entry = watch->entry;
 
         dli_zk_unwatch(zk, watch);
-        if (watch != &entry->watch[0])
-            entry->sure = 0;
         if (entry->held && type == DLI_ZK_EVENT_DELETED)
             entry->gone = 1;
         hint(zk, entry);
@@ -43,7 +41,6 @@ static void doubt(void *owner, void *item)
     if (entry->session != session->number)
         return;
     dli_zk_unwatch_all(session->zk, entry);
-    entry->sure = 0;
     if (!entry->held)
         hint(session->zk, entry);
 }
