@@ -70,12 +70,8 @@ static void step(void *what, int64_t number)
     struct w_owner *owner = what;
     struct w_process *process = owner->process, *before = w.current;
 
-    if (number != owner->version || process->closing || process->crashed)
+    if (number != owner->version || !w_process_acts(process, step, owner, number))
         return;
-    if (w.now < process->paused_until) {
-        w_at(process->paused_until, step, owner, number);
-        return;
-    }
     w.current = process;
     act(owner);
     w_process_turn(process);

@@ -54,17 +54,23 @@ static void open_locks(struct w_process *process, dlock_error *box)
             open_lock(process, i, side, box);
 }
 
+int w_process_acts(const struct w_process *process, w_run *run, void *what, int64_t number)
+{
+    if (process->closing || process->crashed)
+        return 0;
+    if (w.now >= process->paused_until)
+        return 1;
+    w_at(process->paused_until, run, what, number);
+    return 0;
+}
+
 /* Each process gives each semaphore its permits, until it hears that it has them. */
 static void give_permits(void *what, int64_t number)
 {
     struct w_process *process = what, *before = w.current;
 
-    if (number == INT64_MIN || process->closing || process->crashed)
+    if (number == INT64_MIN || !w_process_acts(process, give_permits, process, number))
         return;
-    if (w.now < process->paused_until) {
-        w_at(process->paused_until, give_permits, process, number);
-        return;
-    }
     w.current = process;
     if (dlock_semaphore_submit_set(process->lock[number][0], w.plan.permits, number, NULL) != DLOCK_OK)
         w_violated("the permits of lock %lld cannot be set", (long long)number);
@@ -77,11 +83,10 @@ static void reclaim(void *what, int64_t number)
 {
     struct w_process *process = what, *before = w.current;
 
-    if (number == INT64_MIN || process->closing || process->crashed)
+    if (number == INT64_MIN || !w_process_acts(process, reclaim, process, number))
         return;
     w.current = process;
-    if (w.now >= process->paused_until &&
-        dlock_semaphore_submit_reclaim(process->lock[number][0], SILENT, RECLAIMED, NULL) == DLOCK_OK)
+    if (dlock_semaphore_submit_reclaim(process->lock[number][0], SILENT, RECLAIMED, NULL) == DLOCK_OK)
         w_process_turn(process);
     w.current = before;
     w_at(w.now + w_between(W_SECOND, 5 * W_SECOND), reclaim, process, number);

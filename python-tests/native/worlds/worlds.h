@@ -222,6 +222,9 @@ void w_process_pause(struct w_process *process, int64_t time);
 void w_process_close(struct w_process *process);
 void w_process_crash(struct w_process *process);
 void w_process_end(struct w_process *process);
+
+/* Whether it can act now. If it is paused, run comes back when it is not. */
+int w_process_acts(const struct w_process *process, w_run *run, void *what, int64_t number);
 void w_process_told(struct w_process *process, const int64_t *field); /* what became of its calls of semaphores */
 
 /* ---- owner.c */

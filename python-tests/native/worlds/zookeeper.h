@@ -26,7 +26,7 @@ enum z_op {
 
 enum { Z_NOT_TRIED = -2, Z_NO_NODE = -101, Z_NODE_EXISTS = -110, Z_NOT_EMPTY = -111, Z_EXPIRED = -112, Z_MOVED = -118 };
 
-enum { Z_DATA = 64, Z_PARTS = 2 };
+enum { Z_DATA = 65, Z_PARTS = 2 };
 
 struct z_bytes {
     int32_t size;
@@ -148,6 +148,7 @@ void z_queues_end(void);                                   /* a new leader: what
 void z_calls_elected(void);
 
 /* ---- zookeeper_wire.c: bytes */
+int z_is_read(int32_t op); /* a member answers it from its own tree */
 void z_opened(struct w_wire *wire);
 void z_came(struct w_wire *wire, const char *bytes, size_t size);
 void z_gone(struct w_wire *wire);

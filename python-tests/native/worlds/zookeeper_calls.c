@@ -6,11 +6,6 @@
 
 #include "zookeeper.h"
 
-static int is_read(const struct z_request *request)
-{
-    return request->op == Z_GET_DATA || request->op == Z_GET_CHILDREN || request->op == Z_EXISTS;
-}
-
 /* ---- at the leader */
 
 static void greeted(struct z_request *request)
@@ -267,12 +262,12 @@ static int answer_first(struct z_conn *conn)
 {
     struct z_request *request = conn->first;
 
-    if (!request || (!is_read(request) && (!request->done || z.tree[request->member].zxid < request->zxid)))
+    if (!request || (!z_is_read(request->op) && (!request->done || z.tree[request->member].zxid < request->zxid)))
         return 0;
     conn->first = request->next;
     if (request->op == Z_HELLO)
         greet(request);
-    else if (is_read(request))
+    else if (z_is_read(request->op))
         read_here(request);
     else
         written(request);
@@ -327,7 +322,7 @@ void z_request_came(struct z_request *request)
         w_hang_up(conn->wire);
         return;
     }
-    if (!is_read(request))
+    if (!z_is_read(request->op))
         forward(request);
     z_advance(request->member);
 }

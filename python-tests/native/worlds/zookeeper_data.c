@@ -182,12 +182,17 @@ static int is_sequential(const struct z_part *part)
     return part->op == Z_CREATE && part->flags == 3;
 }
 
+static int32_t may_remove(const struct z_node *node)
+{
+    return !node ? Z_NO_NODE : node->children > 0 ? Z_NOT_EMPTY : 0;
+}
+
 int32_t z_may(const struct z_part *part)
 {
     const struct z_node *node = z_find(&z.truth, part->path);
 
     if (part->op == Z_DELETE)
-        return !node ? Z_NO_NODE : node->children > 0 ? Z_NOT_EMPTY : 0;
+        return may_remove(node);
     if (!parent_of(&z.truth, part->path))
         return Z_NO_NODE;
     return node && !is_sequential(part) ? Z_NODE_EXISTS : 0;
@@ -216,11 +221,10 @@ int32_t z_remove(const char *path, int forced)
     struct z_change change = {.kind = Z_REMOVE, .zxid = next_zxid()};
     const struct z_node *node = z_find(&z.truth, path);
     int64_t claim = node ? node->czxid : 0;
+    int32_t error = may_remove(node);
 
-    if (!node)
-        return Z_NO_NODE;
-    if (node->children > 0)
-        return Z_NOT_EMPTY;
+    if (error)
+        return error;
     if (forced)
         w_judge_forced(claim);
     snprintf(change.path, sizeof change.path, "%s", path);

@@ -31,18 +31,20 @@ static int64_t take(struct bytes *from, size_t size)
     return size == 4 ? (int32_t)(uint32_t)value : (int64_t)value;
 }
 
-static void take_text(struct bytes *from, char *to, size_t room)
+/* Less than room. Returns how much it is. */
+static int32_t take_text(struct bytes *from, char *to, size_t room)
 {
     int64_t size = take(from, 4);
 
     if (size < 0 || (size_t)size > from->size || (to && (size_t)size >= room)) {
         from->wrong = 1;
-        return;
+        return 0;
     }
     if (to)
         memcpy(to, from->at, (size_t)size);
     from->at += size;
     from->size -= (size_t)size;
+    return (int32_t)size;
 }
 
 static void take_hello(struct bytes *from, struct z_request *request)
@@ -56,16 +58,7 @@ static void take_hello(struct bytes *from, struct z_request *request)
 
 static void take_node(struct bytes *from, struct z_part *part)
 {
-    int64_t size = take(from, 4);
-
-    if (size < 0 || size > Z_DATA || (size_t)size > from->size) {
-        from->wrong = 1;
-        return;
-    }
-    part->data.size = (int32_t)size;
-    memcpy(part->data.bytes, from->at, (size_t)size);
-    from->at += size;
-    from->size -= (size_t)size;
+    part->data.size = take_text(from, part->data.bytes, sizeof part->data.bytes);
     for (int64_t rules = take(from, 4); rules > 0 && !from->wrong; rules--) {
         take(from, 4);
         take_text(from, NULL, 0);
@@ -101,7 +94,7 @@ static void take_parts(struct bytes *from, struct z_request *request)
     }
 }
 
-static int is_read(int32_t op)
+int z_is_read(int32_t op)
 {
     return op == Z_GET_DATA || op == Z_GET_CHILDREN || op == Z_EXISTS;
 }
@@ -116,13 +109,13 @@ static void take_request(struct bytes *from, struct z_request *request)
         request->part[0].op = request->op;
         take_part(from, &request->part[0]);
     }
-    if (is_read(request->op))
+    if (z_is_read(request->op))
         request->watch = (int)take(from, 1);
 }
 
 static int is_known(int32_t op)
 {
-    return is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE ||
+    return z_is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE ||
            op == Z_CREATE_CONTAINER || op == Z_CLOSE;
 }
 
@@ -208,11 +201,16 @@ static void put(struct dli_buffer *out, int64_t value, int size)
         abort();
 }
 
+static void put_bytes(struct dli_buffer *out, const char *bytes, size_t size)
+{
+    put(out, (int64_t)size, 4);
+    if (dli_buffer_add(out, bytes, size))
+        abort();
+}
+
 static void put_text(struct dli_buffer *out, const char *text)
 {
-    put(out, (int64_t)strlen(text), 4);
-    if (dli_buffer_add(out, text, strlen(text)))
-        abort();
+    put_bytes(out, text, strlen(text));
 }
 
 static void put_stat(struct dli_buffer *out, int64_t czxid, int64_t owner)
@@ -273,13 +271,6 @@ static void put_children(struct dli_buffer *out, const struct z_tree *tree, cons
     dli_buffer_free(&names);
 }
 
-static void put_data(struct dli_buffer *out, const struct z_bytes *data)
-{
-    put(out, data->size, 4);
-    if (dli_buffer_add(out, data->bytes, (size_t)data->size))
-        abort();
-}
-
 static void put_head(struct dli_buffer *out, int32_t op, int over, int32_t error)
 {
     put(out, op, 4);
@@ -290,7 +281,7 @@ static void put_head(struct dli_buffer *out, int32_t op, int over, int32_t error
 /* A part of a transaction has no numbers of the node. */
 static void put_parts(struct dli_buffer *out, const struct z_request *request)
 {
-    int failed = request->part[0].error != 0 || request->part[request->parts - 1].error != 0;
+    int failed = request->part[request->parts - 1].error != 0; /* what comes behind a failure is not tried */
 
     for (int i = 0; i < request->parts; i++) {
         const struct z_part *part = &request->part[i];
@@ -313,7 +304,7 @@ static void put_result(struct dli_buffer *out, const struct z_request *request, 
         put_text(out, part->path);
         put_stat(out, request->zxid, request->op == Z_CREATE && part->flags ? request->owner : 0);
     } else if (request->op == Z_GET_DATA && node) {
-        put_data(out, &node->data);
+        put_bytes(out, node->data.bytes, (size_t)node->data.size);
         put_stat(out, node->czxid, node->owner);
     } else if (request->op == Z_EXISTS && node) {
         put_stat(out, node->czxid, node->owner);
