@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from typing import Any, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from measure import Bench, Result, interleave, ratio, spread
 from report import Section, Target
@@ -18,7 +18,7 @@ from harness.etcd.peer import FOLDER as GO_PEER, Peer as Concurrency
 from harness.zookeeper import Zookeeper
 from harness.zookeeper.peer import FOLDER as JAVA_PEER, Peer as Curator
 
-LEAD_IN = 2.0  # s: sessions are made, and a JVM gets warm
+LEAD_IN, TTL = 2.0, 10  # s: sessions are made, and a JVM gets warm; of the other side's sessions
 
 
 class Case(NamedTuple):
@@ -37,7 +37,7 @@ APART = Case("one lock, 2 processes of 1 caller", 2, 1, 2.0)
 class Engine(NamedTuple):
     name: str
     server: Any
-    peer: Any
+    peer: Callable[[Any], Any]  # the other side's program, of the server
     rival: str
     clock: int  # that the peer's times are of
     bounds: dict[Case, float]
@@ -80,9 +80,8 @@ def measure(bench: Bench, engine: Engine, case: Case, url: str, peers: list[Any]
 def section(bench: Bench, engine: Engine) -> Section:
     rows, targets, peers = [], [], []
     with engine.server() as server:
-        members = server.nodes if engine.name == "etcd" else [server]
         try:
-            peers += [engine.peer(members[0], 10) for _ in range(2)]
+            peers += [engine.peer(server) for _ in range(2)]
             for case in (ONE, MANY, APART):
                 more, bounds = measure(bench, engine, case, server.url, peers)
                 rows, targets = rows + more, targets + bounds
@@ -96,8 +95,8 @@ session or a thread of its own, as its documentation says. For one lock the time
 
 def row_engines(bench: Bench) -> list[Section]:
     engines = [
-        Engine("etcd", Etcd, Concurrency, "Go's concurrency.Mutex", time.CLOCK_BOOTTIME, {ONE: 0.8, MANY: 20, APART: 0.7}),
-        Engine("ZooKeeper", Zookeeper, Curator, "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}),
+        Engine("etcd", Etcd, lambda etcd: Concurrency(etcd.nodes[0], TTL), "Go's concurrency.Mutex", time.CLOCK_BOOTTIME, {ONE: 0.8, MANY: 20, APART: 0.7}),
+        Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}),
     ]
     return [section(bench, engine) for engine in engines]
 

@@ -373,7 +373,7 @@ def mask(words: list[str], look: int) -> list[str]:
     return plain
 
 
-MORE = {"bindings": bindings.row_bindings, "engines": engines.row_engines}
+MORE = {"bindings": (bindings.row_bindings, bindings.versions), "engines": (engines.row_engines, engines.versions)}
 
 
 def publish(sections: list[Section], about: str, out: Optional[pathlib.Path], name: str) -> None:
@@ -419,7 +419,7 @@ def main() -> None:
         left = Left(names, remembered(kind))
         for name in names:
             started = time.monotonic()
-            sections += {**ROWS, **MORE}[name](bench)
+            sections += MORE[of][0](bench) if of else ROWS[name](bench)
             print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr)
             remember(kind, {name: time.monotonic() - started})
             left.done(name)
@@ -429,7 +429,7 @@ def main() -> None:
                 print("   ", " | ".join(target.cells()), file=sys.stderr)
         about = facts(bench.server.version, bench.others())
         if of:
-            about += " " + {"bindings": bindings, "engines": engines}[of].versions()
+            about += " " + MORE[of][1]()
     finally:
         bench.server.stop()
     publish(sections, about, out, of)
