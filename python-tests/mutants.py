@@ -36,6 +36,18 @@ class Mutant:
     forgets: bool = False  # on servers that lose their memory
 
 
+# Defects that two mutants have: each is found in another way.
+OUTSIDE = (
+    ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
+)
+FIRST_ONLY = (
+    ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
+    ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
+)
+IN_THE_CHILD = (
+    ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
+)  # fmt: skip
+
 MUTANTS = (
     Mutant(1, "stamp after the reply", (
         ("engine/exchange.c", "m->active->sent.wish.lease, m->active->sent.stamp,\n                       answer->since, now);",
@@ -611,9 +623,7 @@ KEPT = (
 
 # Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
 ETCD = (
-    (Mutant(913, "a child of a fork uses the session of its parent", edits=(
-        ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
-    )), "test_etcd_faults.py", "l10_a_child"),
+    (Mutant(913, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_etcd_faults.py", "l10_a_child"),
     (Mutant(801, "a late put is not made harmless", edits=(
         ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
     )), "test_etcd_faults.py", "l02_a_put"),
@@ -709,13 +719,8 @@ WORLDS = (
     Mutant(888, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
     )),
-    Mutant(903, "permits outside of the line are kept", world="zookeeper", semaphores=True, edits=(
-        ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
-    )),
-    Mutant(904, "a hold of several permits watches the first one", world="zookeeper", semaphores=True, edits=(
-        ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
-        ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
-    )),
+    Mutant(903, "permits outside of the line are kept", world="zookeeper", semaphores=True, edits=OUTSIDE),
+    Mutant(904, "a hold of several permits watches the first one", world="zookeeper", semaphores=True, edits=FIRST_ONLY),
     Mutant(905, "permits are made anew without a look for the first ones", world="zookeeper", semaphores=True, edits=(
         ("zookeeper/permit.c", "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        dli_zk_ask(job, ask, 2, searched);",
          "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        (job->tries < 0 ? (void)dli_zk_ask(job, ask, 2, searched) : create(job));"),
@@ -794,16 +799,9 @@ MEASURED = Mutant(902, "what measures is not inlined", caught=False, edits=tuple
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
-    (Mutant(914, "a child of a fork uses the session of its parent", edits=(
-        ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
-    )), "test_zookeeper_faults.py", "z10_a_child"),
-    (Mutant(915, "permits outside of the line are kept", edits=(
-        ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
-    )), "test_zookeeper_permits.py", "place_in_line"),
-    (Mutant(916, "a hold of several permits watches the first one", edits=(
-        ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
-        ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
-    )), "test_zookeeper_permits.py", "one_of_several"),
+    (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
+    (Mutant(915, "permits outside of the line are kept", edits=OUTSIDE), "test_zookeeper_permits.py", "place_in_line"),
+    (Mutant(916, "a hold of several permits watches the first one", edits=FIRST_ONLY), "test_zookeeper_permits.py", "one_of_several"),
     (Mutant(821, "another node is made without a look for the first one", edits=(
         ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),

@@ -17,6 +17,7 @@ from harness.golang import BINDING, GO, MODULE, Done, Tool, finish
 from harness.server import Server
 
 LINES = 710  # of code, by hand
+NETWORK = {name: os.environ.get(name, "") for name in ("GOPROXY", "GOSUMDB")}  # modules are fetched once
 
 pytestmark = [
     pytest.mark.house,
@@ -52,12 +53,11 @@ def test_under_the_race_detector(go: Tool) -> None:
 
 def test_the_collector(go: Tool, redis_server: Server) -> None:
     """It is a module of its own, with the needs of client_golang; those are fetched once."""
-    network = {"GOPROXY": os.environ.get("GOPROXY", ""), "GOSUMDB": os.environ.get("GOSUMDB", "")}
     collector = BINDING / "metrics"
-    go("vet", "./...", cwd=collector, **network)
+    go("vet", "./...", cwd=collector, **NETWORK)
     gofmt = str(pathlib.Path(go("env", "GOROOT").stdout.strip(), "bin/gofmt"))
     assert finish([gofmt, "-l", "."], cwd=collector).stdout == ""
-    go("test", "-count=1", "-timeout=2m", "./...", cwd=collector, DLOCK_TEST_URL=redis_server.url, **network)
+    go("test", "-count=1", "-timeout=2m", "./...", cwd=collector, DLOCK_TEST_URL=redis_server.url, **NETWORK)
 
 
 # The program around the lines of docs/metrics.md.
@@ -129,9 +129,8 @@ def test_opentelemetry_as_on_its_page(go: Tool, redis_server: Server, tmp_path: 
     words = {"module": MODULE, "binding": str(BINDING), "lines": lines}
     (tmp_path / "go.mod").write_text(NEEDS % words)
     (tmp_path / "main.go").write_text(OPENTELEMETRY % words)
-    network = {"GOPROXY": os.environ.get("GOPROXY", ""), "GOSUMDB": os.environ.get("GOSUMDB", "")}
-    go("mod", "tidy", cwd=tmp_path, **network)
-    told = json.loads(go("run", ".", redis_server.url, cwd=tmp_path, **network).stdout)
+    go("mod", "tidy", cwd=tmp_path, **NETWORK)
+    told = json.loads(go("run", ".", redis_server.url, cwd=tmp_path, **NETWORK).stdout)
     metrics = {metric["Name"]: metric["Data"]["DataPoints"] for scope in told["ScopeMetrics"] for metric in scope["Metrics"]}
     assert [point["Value"] for point in metrics["dlock_acquired_total"]] == [1] == [point["Value"] for point in metrics["dlock_held"]]
     assert len(metrics["dlock_wait_seconds"][0]["Bounds"]) > 5

@@ -1,16 +1,12 @@
 """Faults on etcd: what is lost on the way, holders that stop, leases that end, keys that are deleted, members that fail."""
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import Any, Callable
 
 import pytest
 
 from harness.agent import Agent, now
-from harness.build import LIBRARY, ROOT
-from harness.engines.forks import check_apart
+from harness.engines.forks import check_apart, check_not_kept
 from harness.engines.nth import Nth
 from harness.etcd import Etcd
 from harness.faults import times
@@ -241,31 +237,8 @@ def test_l09_close_leaves_nothing(etcd: Etcd, agent: Agent) -> None:
     until(lambda: etcd.leases() == [] and etcd.keys() == [])
 
 
-HOLDER = """
-import os, sys, dlock
-client = dlock.Client(sys.argv[1], lease_ms=1000)
-assert client.lock("job").acquire()
-child = os.fork()
-if child == 0:
-    sys.stdin.read()  # it has all descriptors, and lives until the test ends
-    os._exit(0)
-print(child, flush=True)
-sys.stdin.read()
-"""
-
-
 def test_l10_a_fork_does_not_keep_the_lease(etcd: Etcd, agent: Agent) -> None:
-    """The holder dies; its child lives on and has the descriptors."""
-    command = [sys.executable, "-c", HOLDER, etcd.url]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as parent:
-        assert parent.stdout and parent.stdin
-        child = int(parent.stdout.readline())
-        lock = agent.open(etcd).lock("job")
-        assert lock.acquire(1, 0).status == "BUSY"
-        parent.kill()
-        lock.acquire(1, -1).ok
-        os.kill(child, 0)  # it lives
+    check_not_kept(agent, etcd)
 
 
 def test_l10_a_child_has_its_own_session(etcd: Etcd, new_agent: Make) -> None:

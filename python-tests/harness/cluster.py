@@ -307,8 +307,7 @@ class Cluster:
             yield source, target
         finally:
             self.move_keys(slot, source, target)
-            for node in [target, source, *[one for one in primaries if one not in (source, target)]]:
-                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            self.assign(slot, target, [source, *primaries])
 
     @staticmethod
     def move_keys(slot: int, source: Node, target: Node, most: int | None = None) -> int:
@@ -323,6 +322,12 @@ class Cluster:
         return moved
 
     @staticmethod
+    def assign(slot: int, target: Node, nodes: list[Node]) -> None:
+        """Tells target first, then the others in this order, each once."""
+        for node in dict.fromkeys([target, *nodes]):
+            ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+
+    @staticmethod
     def insist(slot: int, key: str, target: Node, primaries: list[Node]) -> None:
         """The slot stays at target. Gossip that was under way when it moved can give it back to its last owner, which refuses it: then each of
         the two sends clients to the other, without an end.
@@ -330,8 +335,7 @@ class Cluster:
         try:
             ask(target, "EXISTS", key)
         except ReplyError:
-            for node in [target, *(one for one in primaries if one is not target)]:
-                ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
+            Cluster.assign(slot, target, primaries)
 
     def migrate(self, slot: int, target: Node) -> None:
         """Each node is asked about itself: late gossip can make another one name an earlier owner."""

@@ -128,19 +128,19 @@ class Side:
 
 
 class JavaSide(Side):
-    def __init__(self, java: Java, kind: str, name: str, thread: str = "main", lease: float = LEASE) -> None:
+    def __init__(self, java: Java, kind: str, name: str, thread: str = "main", lease: float = LEASE, patience: float = WHILE) -> None:
         self.java, self.kind, self.thread, self.adds = java, kind, thread, kind != "read"
         self.label, self.object = f"redisson {id(java)}:{thread}", java.lock(name, kind)
         self.permits: list[str] = []
-        self.lease = round(lease * 1000)
+        self.lease, self.patience = round(lease * 1000), patience
 
     def call(self, operation: str, *words: Any) -> Any:
         try:
-            return self.object.start(operation, *words, thread=self.thread).answer(WHILE)
+            return self.object.start(operation, *words, thread=self.thread).answer(self.patience)
         except JavaError as error:
             if "subscription" not in str(error):  # Redisson 3 sometimes fails to subscribe; see Driver.take
                 raise
-            return self.object.start(operation, *words, thread=self.thread).answer(WHILE)
+            return self.object.start(operation, *words, thread=self.thread).answer(self.patience)
 
     def try_take(self) -> bool:
         if self.kind == "semaphore":
@@ -227,15 +227,15 @@ class AgentSide(Side):
 
 
 class PythonSide(Side):
-    def __init__(self, client: dlock.Client, kind: str, name: str) -> None:
-        self.label, self.adds, self.client = f"python {id(client)}", kind != "read", client
-        self.lock = client.lock(name, kind=kind, owner=1)
+    def __init__(self, client: dlock.Client, kind: str, name: str, owner: int = 1, patience: float = WHILE) -> None:
+        self.label, self.adds, self.client = f"python {id(client)}:{owner}", kind != "read", client
+        self.lock, self.patience = client.lock(name, kind=kind, owner=owner), patience
 
     def try_take(self) -> bool:
         return self.lock.try_acquire()
 
     def take(self) -> float:
-        assert self.lock.acquire(timeout=WHILE)
+        assert self.lock.acquire(timeout=self.patience)
         done = time.monotonic()
         self.token = self.lock.token
         return done

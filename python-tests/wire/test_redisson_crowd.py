@@ -4,8 +4,7 @@ gets all turns.
 from __future__ import annotations
 
 import os
-import time
-from typing import Any, Callable, Iterator
+from typing import Callable, Iterator
 
 import pytest
 
@@ -32,26 +31,6 @@ def java(redis_server: Server, request: pytest.FixtureRequest) -> Iterator[Java]
         yield one
 
 
-class Owner(PythonSide):
-    """One of the owners of a client."""
-
-    def __init__(self, client: dlock.Client, kind: str, name: str, number: int) -> None:
-        super().__init__(client, kind, name)
-        self.label, self.lock = f"ours {number}", client.lock(name, kind=kind, owner=number)
-
-    def take(self) -> float:
-        assert self.lock.acquire(timeout=PATIENCE)
-        self.token = self.lock.token
-        return time.monotonic()
-
-
-class Patient(JavaSide):
-    """One of the threads of a JVM."""
-
-    def call(self, operation: str, *words: Any) -> Any:
-        return self.object.start(operation, *words, thread=self.thread).answer(PATIENCE)
-
-
 def most_at_once(turns: list[Turn]) -> int:
     """How many waited at the same time, at most."""
     steps = sorted([(turn.wanted, 1) for turn in turns] + [(turn.got, -1) for turn in turns])
@@ -68,9 +47,9 @@ def test_a_hundred_on_each_side(redis_server: Server, java: Java, kind: Kind, re
     if kind in (SEMAPHORE, PERMITS):
         java.lock(name, kind.java).trySetPermits(1)
     with dlock.Client(redis_server.url, lease_ms=round(BOUND * 1000)) as client:
-        theirs = [Patient(java, kind.java, name, f"crowd {number}", lease=BOUND) for number in range(SIDE)]
-        ours = [Owner(client, kind.ours, name, number + 1) for number in range(SIDE)]
-        holder = Owner(client, kind.ours, name, SIDE + 1)
+        theirs = [JavaSide(java, kind.java, name, f"crowd {number}", BOUND, PATIENCE) for number in range(SIDE)]
+        ours = [PythonSide(client, kind.ours, name, number + 1, PATIENCE) for number in range(SIDE)]
+        holder = PythonSide(client, kind.ours, name, SIDE + 1)
         holder.take()
         running = [Running(one.load, redis_server, TURNS) for pair in zip(theirs, ours) for one in pair]
         wait_until(lambda: client.stats()["waiting"] == SIDE)
@@ -80,7 +59,7 @@ def test_a_hundred_on_each_side(redis_server: Server, java: Java, kind: Kind, re
         turns = sorted((turn for one in running for turn in one.result()), key=lambda turn: turn.got)
     assert len(turns) == 2 * SIDE * TURNS
     check_exclusion(redis_server, turns, {one.label for one in (*theirs, *ours)})
-    crowds = [most_at_once([turn for turn in turns if turn.who.startswith(side)]) for side in ("redisson", "ours")]
+    crowds = [most_at_once([turn for turn in turns if turn.who.startswith(side)]) for side in ("redisson", "python")]
     assert min(crowds) >= 0.9 * SIDE, crowds
     report(turns, record_property)
     nothing_left(redis_server, fenced=kind is FENCED, but=["count"] if kind not in (SEMAPHORE, PERMITS) else ["count", name])

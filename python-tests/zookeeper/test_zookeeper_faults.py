@@ -11,7 +11,7 @@ import pytest
 
 from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
-from harness.engines.forks import check_apart
+from harness.engines.forks import check_apart, check_not_kept
 from harness.engines.nth import Nth
 from harness.zookeeper import Zookeeper
 from harness.faults import times
@@ -268,31 +268,8 @@ def test_z09_close_leaves_nothing(zookeeper: Zookeeper, agent: Agent) -> None:
     until(lambda: zookeeper.sessions() == 0 and zookeeper.nodes("job") == zookeeper.nodes("other") == [])
 
 
-HOLDER = """
-import os, sys, dlock
-client = dlock.Client(sys.argv[1], lease_ms=1000)
-assert client.lock("job").acquire()
-child = os.fork()
-if child == 0:
-    sys.stdin.read()  # it has all descriptors, and lives until the test ends
-    os._exit(0)
-print(child, flush=True)
-sys.stdin.read()
-"""
-
-
 def test_z10_a_fork_does_not_keep_the_session(zookeeper: Zookeeper, agent: Agent) -> None:
-    """The holder dies; its child lives on and has the descriptors."""
-    command = [sys.executable, "-c", HOLDER, zookeeper.url]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env) as parent:
-        assert parent.stdout and parent.stdin
-        child = int(parent.stdout.readline())
-        lock = agent.open(zookeeper).lock("job")
-        assert lock.acquire(1, 0).status == "BUSY"
-        parent.kill()
-        lock.acquire(1, -1).ok
-        os.kill(child, 0)  # it lives
+    check_not_kept(agent, zookeeper)
 
 
 def test_z10_a_child_has_its_own_session(zookeeper: Zookeeper, new_agent: Make) -> None:
