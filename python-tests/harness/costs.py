@@ -52,7 +52,6 @@ LISTENED = "held, a client of Redisson waits"
 NEXT = {"pass": ["to the next of the process"], "batch_release": ["one row"], "force": [""]}
 GROWTHS = [
     Growth("mutex", PROCESSES, SENT, {"release": [*RESTED, LISTENED], **NEXT}),
-    Growth("mutex", "waiters | dead waiters | tombstones | ended tombstones", "the records tell how many subscribers are Redisson's", {"release": [LISTENED]}),
     Growth(
         "fair", "waiters | dead waiters", "the line is Redisson's list, which is searched from its nearer end",
         {"fair_release": ["leaves the middle of the line"]},

@@ -236,8 +236,7 @@ def ours_is_not_foreign(agent: Agent, other: Agent, cluster: Cluster) -> None:
     Theirs(node, "mutex", "PUBLISH").take()
     lock, rival = opened(agent, cluster, "both").lock(NAME), opened(other, cluster, "both").lock(NAME)
     wait = begin_to_wait(lock, node, "mutex", (1, 1))
-    told = lambda: [value.split() for value in node.command("HVALS", b"dlock_waiters:" + tagged(NAME))]
-    until(lambda: len(told()) == 1 and told()[0][5] != b"0")  # it has reported its subscription
+    until(lambda: node.command("ZCOUNT", b"dlock_queue:" + tagged(NAME), "9e15", "+inf") == 2)  # it has reported both subscriptions
     rival.force().ok
     wait.answer(SOON).ok
     assert credit(node) is None

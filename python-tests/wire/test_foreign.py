@@ -97,7 +97,7 @@ def listeners(server: Server, name: str | bytes) -> int:
 
 def in_line(server: Server) -> int:
     """Processes in line for any lock."""
-    return sum(server.command("ZCOUNT", key, 0, "+inf") for key in server.command("KEYS", "dlock_queue*"))
+    return sum(server.command("ZCOUNT", key, 0, "(9e15") for key in server.command("KEYS", "dlock_queue*"))
 
 
 def holder(server: Server, name: str | bytes) -> dict[bytes, bytes]:

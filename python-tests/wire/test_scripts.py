@@ -487,7 +487,7 @@ def crowd(wire: Wire, count: int, deadline: int) -> None:
     ids = [f"{one:08x}-1111-8000-8000-000000000001:1" for one in range(count)]
     for one in range(0, count, 100):
         wire.redis.command("ZADD", wire.line, *(word for at, id in enumerate(ids[one : one + 100]) for word in (one + at + 1, id)))
-        wire.redis.command("HSET", wire.about, *(word for id in ids[one : one + 100] for word in (id, f"{deadline} 1000 1 1000 0 1 1")))
+        wire.redis.command("HSET", wire.about, *(word for id in ids[one : one + 100] for word in (id, f"{deadline} 1000 1 1000 0 1")))
 
 
 @pytest.mark.parametrize("how", ["dead", "deaf"])
@@ -684,6 +684,35 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_s
         holder = next(one for one in ours if one.raw in wire.holder())
     assert 12 <= turns <= 25, (turns, grants)  # one of four parties
     all_expire(wire.redis)
+
+
+@pytest.mark.parametrize("how", ["stops", "leaves", "granted", "dead", "gate"])
+@pytest.mark.parametrize("listening", [1, 2])
+def test_ears_go_with_their_waiter(wire: Wire, who: Callable[..., Who], listening: int, how: str) -> None:
+    """The server counts the subscriptions of waiters in line without a look at each."""
+    ears = lambda: wire.redis.command("ZCOUNT", wire.line, "9e15", "+inf")  # noqa: E731
+    a, b, c = who(), who(), who()
+    wire.acquire(a)
+    for _ in range(2):  # the second time, it probes
+        wire.acquire(b, LINE, listening=listening, beat=1 if how == "dead" else BEAT)
+        assert ears() == listening
+    assert wire.inspect()[4] == 1
+    if how == "stops":
+        wire.acquire(b, LINE)
+    elif how == "leaves":
+        assert wire.release(b) == 0
+    elif how == "granted":
+        wire.release(a, listening=listening)
+        assert wire.holder() == {b.raw: b"1"}
+    elif how == "dead":
+        wire.acquire(c, LINE)
+        after_ms(wire.redis, 2)
+        wire.release(a, listening=listening)
+        assert wire.holder() == {c.raw: b"1"}
+    else:
+        keys = [wire.name, wire.gate, wire.line, wire.about]
+        wire.redis.command("EVAL", SCRIPTS["gate"], len(keys), *keys, 1000, "mutex", wire.channel, "")
+    assert ears() == 0 and wire.queue() == ([b.raw] if how == "stops" else [])
 
 
 def test_our_own_ears_are_not_foreign(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:

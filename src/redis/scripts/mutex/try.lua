@@ -7,9 +7,14 @@
 local function stand_in_line(args)
   local own, beat = args[1], tonumber(args[6])
   local told = table.concat({
-    text(millis() + beat), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[5], args[8],
+    text(millis() + beat), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[8],
   }, ' ')
-  redis.call('ZADD', line, 'NX', text(now()), own)
+  local new = redis.call('ZADD', line, 'NX', text(now()), own) == 1
+  if args[5] ~= '0' then
+    redis.call('ZADD', line, EARS, '+' .. own, EARS, (args[5] == '2' and '++' or '+') .. own)
+  elseif not new then
+    redis.call('ZREM', line, '+' .. own, '++' .. own)
+  end
   redis.call('HSET', about, own, told)
   keep_for(line, beat)
   keep_for(about, beat)

@@ -1,12 +1,15 @@
 -- Shared by the scripts of the mutex, included after tokens.lua. All keys are in the lock's slot:
 --   lock   hash {owner: "1"}, Redisson's lock
 --   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
---   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time
---   about  hash, waiter -> "deadline lease block keep polls listens seq"; "*" -> credit of foreign clients
+--   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time. Behind
+--          all, with the score EARS: "+" and the waiter, when it is subscribed to Redisson's channel; "++", too, when it is
+--          subscribed to the plain and the sharded one
+--   about  hash, waiter -> "deadline lease block keep polls seq"; "*" -> credit of foreign clients
 --   gate   string, exists while the gate is closed: no waiter of ours gets in, holders go on. In a release during a
 --          quarantine this key is missing, which means closed: see quarantine_free.lua
 local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local TURN = '*'
+local EARS, NO_EARS = '9e15', '(9e15'
 local GRACE = 25
 -- A call removes so many dead waiters at most, and so many that live but cannot be told. MORE, instead of the ms that a
 -- foreign turn lasts: there may be others behind these. The caller, or one that is told, then probes again.
@@ -48,34 +51,34 @@ local function gate_closed()
 end
 
 local function leave(waiter)
-  redis.call('ZREM', line, waiter)
+  redis.call('ZREM', line, waiter, '+' .. waiter, '++' .. waiter)
   redis.call('HDEL', about, waiter)
 end
 
 -- A living waiter's entry; or nil.
 local function parse(told)
-  local deadline, lease, block, keep, polls, listens, seq =
-    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d) (%d+)$')
+  local deadline, lease, block, keep, polls, seq = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+)$')
   if not seq or tonumber(deadline) <= millis() then
     return nil
   end
   return {
     deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', listens = tonumber(listens), seq = seq,
+    polls = polls == '1', seq = seq,
   }
 end
 
 local swept = false
 -- Remove the dead ones at the head of the line.
 local function sweep()
-  local some, dead = redis.call('ZRANGE', line, 0, DEAD - 1), {}
+  local some, dead, ears = redis.call('ZRANGE', line, 0, DEAD - 1), {}, {}
   for i = 1, #some do
     if parse(redis.call('HGET', about, some[i])) then
       break
     end
-    dead[i] = some[i]
+    dead[i], ears[2 * i - 1], ears[2 * i] = some[i], '+' .. some[i], '++' .. some[i]
   end
   redis.call('ZREM', line, unpack(dead))
+  redis.call('ZREM', line, unpack(ears))
   redis.call('HDEL', about, unpack(dead))
   swept = true
 end
@@ -157,7 +160,8 @@ end
 -- The head of the line may be dead, and there are more behind it. One of those that came last is told to probe, so that
 -- somebody does.
 local function nudge()
-  local last = redis.call('ZRANGE', line, -DEAF, -1)
+  local behind = redis.call('ZCOUNT', line, EARS, '+inf')
+  local last = redis.call('ZRANGE', line, -DEAF - behind, -1 - behind)
   for i = #last, 1, -1 do
     local one = parse(redis.call('HGET', about, last[i]))
     if one and (one.polls or hears(last[i])) then
@@ -177,14 +181,7 @@ end
 -- The number of subscribers of Redisson's channel that are not waiters of ours.
 local function foreigners(channel, listening)
   local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening
-  if heard > 0 then
-    local told = redis.call('HVALS', about)
-    for i = 1, #told do
-      local listens = told[i]:match('^%d+ %d+ %d+ %d+ %d (%d) %d+$')
-      heard = heard - (tonumber(listens) or 0)
-    end
-  end
-  return heard
+  return heard > 0 and heard - redis.call('ZCOUNT', line, EARS, '+inf') or heard
 end
 
 -- The lock has become free: the next waiter in line gets it, or foreign clients get their share of turns.
@@ -201,7 +198,7 @@ local function pass_on(channel, listening)
   end
   local foreign = foreigners(channel, listening)
   if foreign > 0 then
-    local all = foreign + redis.call('ZCARD', line)
+    local all = foreign + redis.call('ZCOUNT', line, 0, NO_EARS)
     if redis.call('HINCRBY', about, TURN, foreign) >= all then
       redis.call('HINCRBY', about, TURN, -all)
       open_turn()

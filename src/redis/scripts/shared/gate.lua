@@ -55,6 +55,11 @@ local function clear_line(line, about)
     call('ZREM', line, unpack(waiters))
     call('HDEL', about, unpack(waiters))
     tell_all(waiters)
+    local ears = {}
+    for i = 1, #waiters do
+      ears[2 * i - 1], ears[2 * i] = '+' .. waiters[i], '++' .. waiters[i]
+    end
+    call('ZREM', line, unpack(ears))
   end
   return more(#waiters == SOME)
 end

@@ -18,7 +18,7 @@ end
 local function length_of(line)
   local type = line and redis.call('TYPE', line).ok
   if type == 'zset' then
-    return redis.call('ZCOUNT', line, 0, '+inf')
+    return redis.call('ZCOUNT', line, 0, '(9e15') -- what is behind is of common.lua
   end
   return type == 'list' and redis.call('LLEN', line) or 0
 end
