@@ -273,7 +273,8 @@ def test_half_way(agent: Agent, cluster: Cluster) -> None:
     with cluster.moving(slot, target) as (source, target):
         ask(source, "MIGRATE", target.host, target.port, mark, 0, 5000)
         assert ask(source, "CLUSTER", "COUNTKEYSINSLOT", slot) > 0
-        assert lock.acquire(1, 0).status in ("SERVER_LOADING", "QUARANTINED")
+        refused = until(lambda: (status := lock.acquire(1, 0).status) != "UNREACHABLE" and status)  # a busy cluster may miss a node
+        assert refused in ("SERVER_LOADING", "QUARANTINED")
         wait = lock.start("acquire", 2, -1, thread=1)
     over = until(lambda: told(cluster, "{way}", "until") not in (None, b"0") and told(cluster, "{way}", "until"))
     assert wait.answer(60).ok.token > int(over) * 1000

@@ -128,7 +128,7 @@ def test_every_good_answer_is_a_write(agent: Agent, family: Family, new_proxy: M
 
     with family.primary.client() as redis:
         for _ in range(20):
-            for command in asked.values():
+            for command in list(asked.values()):
                 before = written()
                 redis.socket.sendall(command)
                 answer = redis.read()

@@ -190,11 +190,11 @@ def test_k03_a_revoked_certificate(agent: Agent, papers: Papers, tmp_path: pathl
         assert recorder.received
         papers.authority.revoke(pair)
         for revoked, words in (
-            (papers.authority.revoked(), "that was revoked"),
-            (papers.authority.revoked("-crlsec", 1), "a newer list"),
-            (papers.foreign.revoked(), "has no list"),
+            (papers.authority.revoked, "that was revoked"),
+            (lambda: papers.authority.revoked("-crlsec", 1), "a newer list"),
+            (papers.foreign.revoked, "has no list"),
         ):
-            shutil.copy(revoked, lists)
+            shutil.copy(revoked(), lists)
             heard = recorder.received
             said: list[str] = []
             with contextlib.suppress(AssertionError):
@@ -515,6 +515,7 @@ def test_a_crowd(new_agent: Make, papers: Papers, server: Server) -> None:
     assert sum(client.counters()["handovers"] for client in clients) > 0
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
 def test_cut_again_and_again(agent: Agent, papers: Papers, proxy: Proxy, reset: bool) -> None:
     """SIGPIPE has its default action in the agent. A closed connection is noticed before a call wastes its time on it."""

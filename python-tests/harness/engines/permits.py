@@ -35,7 +35,17 @@ with dlock.Client(url) as client:
 
 
 def check_permits(url: str, count: int) -> None:
-    """Three processes of three threads share the three permits of "seats". Three are out at some time, and each grant has its token."""
+    """Three processes of three threads share the three permits of "seats". More are never out, and each grant has its token. Three are
+    out at some time: with few rounds on a busy machine that may take another go."""
+    for _ in range(5):
+        most = most_out(url, count)
+        assert most <= 3, most
+        if most == 3:
+            return
+    raise AssertionError(most)
+
+
+def most_out(url: str, count: int) -> int:
     env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
     command = [sys.executable, "-c", WORKER, url, str(count), "3"]
     workers = [subprocess.Popen([*command, str(seed)], stdout=subprocess.PIPE, env=env, text=True) for seed in range(3)]
@@ -45,4 +55,4 @@ def check_permits(url: str, count: int) -> None:
     for _, change in sorted([(row[0], row[2]) for row in rows] + [(row[1], -row[2]) for row in rows]):
         out += change
         most = max(most, out)
-    assert most == 3, most
+    return most
