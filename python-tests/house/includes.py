@@ -11,7 +11,7 @@ import tree
 # is dlock.h.
 ROOMS = {
     "api": "client engine metrics store base sys abi",
-    "client": "watchdog redis/txn redis engine metrics store base sys abi",
+    "client": "watchdog engine metrics store base sys abi",
     "watchdog": "engine store base sys abi",
     "etcd": "etcd/grpc etcd/codec lanes net store base sys abi",
     "etcd/grpc": "net base sys abi",
@@ -20,11 +20,11 @@ ROOMS = {
     "zookeeper/codec": "base abi",
     "memory": "store base sys abi",
     "lanes": "store base sys abi",
-    "redis": "redis/cluster redis/quorum redis/single redis/txn store base abi",
+    "redis": "redis/cluster redis/quorum redis/single store base abi",
     "redis/cluster": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link net redis/codec redis/scripts store base sys abi",
     "redis/quorum": "redis/single redis/voter engine store base sys abi",
     "redis/single": "redis/txn redis/replicas redis/pubsub redis/pipe redis/link net redis/codec store base sys abi",
-    "redis/txn": "redis/link net redis/codec base sys abi",
+    "redis/txn": "redis/link net redis/codec store base sys abi",
     "redis/replicas": "redis/pipe redis/link redis/codec store base sys abi",
     "redis/pubsub": "redis/link net redis/codec store base sys abi",
     "redis/pipe": "redis/link net redis/codec redis/scripts store base sys abi",

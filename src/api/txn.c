@@ -1,9 +1,9 @@
 /*
- * txn.c: transactions. Arguments are checked here; the rounds are in redis/txn/txn.c.
+ * txn.c: transactions. Arguments are checked here; the rounds are in the store.
  */
 #include "client/client.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "handles.h"
@@ -62,59 +62,62 @@ void dlock_txn_free(dlock_txn *txn)
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
 {
     dlock_status status = check_key(txn, key, key_size, reterr);
-    dlock_error reason = {.code = DLOCK_OK};
+    struct dli_txn_step step = {.verb = DLI_TXN_WATCH, .key = key, .key_size = key_size};
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_enter(txn, 1, &reason);
-    if (status == DLOCK_OK) {
-        status = dli_txn_watch(&txn->txn, key, key_size, &reason);
-        dli_txn_leave(txn);
-    }
-    return status == DLOCK_OK ? status : said(txn, key, key_size, &reason, reterr);
+    status = dli_txn_do(txn, &step);
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &step.reason, reterr);
+}
+
+static dlock_status take_value(const struct dli_txn_step *step, uint8_t *buffer, size_t size, dlock_error *reason)
+{
+    if (step->size > size)
+        return dli_fail(reason, DLOCK_BUFFER_TOO_SMALL, "the value has %zu bytes, the buffer %zu", step->size, size);
+    if (step->size > 0)
+        memcpy(buffer, step->value, step->size);
+    return DLOCK_OK;
 }
 
 dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
                            size_t *ret_size, dlock_error *reterr)
 {
     dlock_status status = check_key(txn, key, key_size, reterr);
-    dlock_error reason = {.code = DLOCK_OK};
-    size_t used = 0;
+    struct dli_txn_step step = {.verb = DLI_TXN_GET, .key = key, .key_size = key_size};
 
     if (status != DLOCK_OK)
         return status;
     if (!buffer && size > 0)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no place for the value was given");
-    status = dli_txn_enter(txn, 0, &reason);
+    status = dli_txn_do(txn, &step);
     if (status == DLOCK_OK) {
-        status = dli_txn_get(&txn->txn, key, key_size, buffer, size, &used, &reason);
-        dli_txn_leave(txn);
+        status = take_value(&step, buffer, size, &step.reason);
+        if (ret_size)
+            *ret_size = step.size;
     }
-    if (ret_size && (status == DLOCK_OK || status == DLOCK_BUFFER_TOO_SMALL))
-        *ret_size = used;
-    return status == DLOCK_OK ? status : said(txn, key, key_size, &reason, reterr);
+    free(step.value);
+    return status == DLOCK_OK ? status : said(txn, key, key_size, &step.reason, reterr);
 }
 
 /* ---- write */
 
-/* Queue one command on a key: words[1] is the key. */
-static dlock_status queue(dlock_txn *txn, int count, const char *const *args, const size_t *sizes, dlock_error *reterr)
+static dlock_status queue(dlock_txn *txn, const struct dli_txn_write *write, dlock_error *reterr)
 {
     dlock_error reason = {.code = DLOCK_OK};
     dlock_status status = dli_txn_enter(txn, 0, &reason);
 
     if (status == DLOCK_OK) {
-        status = dli_txn_write(&txn->txn, count, args, sizes, &reason);
+        status = dli_txn_write(txn->txn, write, &reason);
         dli_txn_leave(txn);
     }
-    return status == DLOCK_OK ? status : said(txn, args[1], sizes[1], &reason, reterr);
+    return status == DLOCK_OK ? status : said(txn, write->key, write->key_size, &reason, reterr);
 }
 
 dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,
                            int64_t ttl_ms, dlock_error *reterr)
 {
     dlock_status status = check_key(txn, key, key_size, reterr);
-    char ttl[24];
+    struct dli_txn_write write = {.kind = DLI_TXN_SET, .key = key, .key_size = key_size, .number = ttl_ms};
 
     if (status != DLOCK_OK)
         return status;
@@ -123,66 +126,48 @@ dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, con
     if (ttl_ms != -1 && (ttl_ms < 1 || ttl_ms > longest_ttl_ms))
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "a time to live is -1 for no limit, or 1 to %lld ms",
                         (long long)longest_ttl_ms);
-    snprintf(ttl, sizeof ttl, "%lld", (long long)ttl_ms);
-    return queue(txn, ttl_ms == -1 ? 3 : 5,
-                 (const char *[]){"SET", key, value_size > 0 ? (const char *)value : "", "PX", ttl},
-                 (size_t[]){3, key_size, value_size, 2, strlen(ttl)}, reterr);
+    write.value = value_size > 0 ? (const char *)value : "";
+    write.value_size = value_size;
+    return queue(txn, &write, reterr);
 }
 
 dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr)
 {
+    struct dli_txn_write write = {.kind = DLI_TXN_ADD, .key = key, .key_size = key_size, .number = by};
     dlock_status status = check_key(txn, key, key_size, reterr);
-    char number[24];
 
-    if (status != DLOCK_OK)
-        return status;
-    snprintf(number, sizeof number, "%lld", (long long)by);
-    return queue(txn, 3, (const char *[]){"INCRBY", key, number}, (size_t[]){6, key_size, strlen(number)}, reterr);
+    return status == DLOCK_OK ? queue(txn, &write, reterr) : status;
 }
 
 dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
 {
+    struct dli_txn_write write = {.kind = DLI_TXN_DELETE, .key = key, .key_size = key_size};
     dlock_status status = check_key(txn, key, key_size, reterr);
 
-    if (status != DLOCK_OK)
-        return status;
-    return queue(txn, 2, (const char *[]){"DEL", key}, (size_t[]){3, key_size}, reterr);
+    return status == DLOCK_OK ? queue(txn, &write, reterr) : status;
 }
 
 /* ---- the end */
 
-static dlock_status enter_to_end(dlock_txn *txn, dlock_error *reterr)
+static dlock_status end(dlock_txn *txn, enum dli_txn_verb verb, dlock_error *reterr)
 {
-    dlock_error reason = {.code = DLOCK_OK};
+    struct dli_txn_step step = {.verb = verb};
     dlock_status status;
 
     if (!txn)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "no transaction was given");
-    status = dli_txn_enter(txn, 0, &reason);
-    return status == DLOCK_OK ? status : said(txn, NULL, 0, &reason, reterr);
+    status = dli_txn_do(txn, &step);
+    return status == DLOCK_OK ? status : said(txn, NULL, 0, &step.reason, reterr);
 }
 
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
 {
-    dlock_status status = enter_to_end(txn, reterr);
-    dlock_error reason = {.code = DLOCK_OK};
-
-    if (status != DLOCK_OK)
-        return status;
-    status = dli_txn_commit(&txn->txn, &reason);
-    dli_txn_leave(txn);
-    return status == DLOCK_OK ? status : said(txn, NULL, 0, &reason, reterr);
+    return end(txn, DLI_TXN_COMMIT, reterr);
 }
 
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
 {
-    dlock_status status = enter_to_end(txn, reterr);
-
-    if (status != DLOCK_OK)
-        return status;
-    dli_txn_rollback(&txn->txn);
-    dli_txn_leave(txn);
-    return DLOCK_OK;
+    return end(txn, DLI_TXN_ROLLBACK, reterr);
 }
 
 int64_t dlock_txn_pause_ms(int32_t attempt)

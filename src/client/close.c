@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "sys/sys.h"
-#include "txn.h"
 
 /*
  * A close ends machine after machine while fewer than WINDOW of those that it has ended are busy with their release: more at a
@@ -241,7 +240,6 @@ static int refuse_new_calls(struct dli_client *client)
     __atomic_store_n(&client->closed, 1, __ATOMIC_RELEASE);
     started = client->started;
     pthread_mutex_unlock(&client->mutex);
-    dli_txn_end_spares(client);
     if (!started && client->store->ops->unused)
         client->store->ops->unused(client->store);
     return started;

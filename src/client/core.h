@@ -2,7 +2,7 @@
  * core.h: the core of a client: its connections, its watchdog threads, and the entries of its locks.
  *
  * Who guards what, and in which order the mutexes are taken:
- *   client.mutex   the table of entries, the life of the client (started, closed), spare connections of transactions
+ *   client.mutex   the table of entries, the life of the client (started, closed)
  *   entry.mutex    the machine of one lock name and its waiters. Taken under client.mutex or alone. The mutexes of the
  *                  members of a multi-lock are taken together, in the order of their names
  *   waitlist.mutex    which waiters of a name ask the server, waitlist.c. Taken under entry.mutex or alone
@@ -30,12 +30,11 @@
 #include "events.h"
 #include "watchdog/watchdog.h"
 
-enum { DLI_LOOPS_MAX = 16, DLI_SPARES = 8 };
+enum { DLI_LOOPS_MAX = 16 };
 
 #define DLI_LEFT "%.150s did not confirm every release in time; what is left expires by its lease"
 
 struct dli_client;
-struct dli_conn;
 
 /* How far a close is with ending the machines. */
 enum dli_ending { DLI_ENDING_PAUSED, DLI_ENDING_SOME, DLI_ENDING_DONE };
@@ -69,10 +68,8 @@ struct dli_client {
     int64_t lapsed[2];       /* loop 0: above and up to which lease holds are to be renewed now */
     int64_t begun;           /* atomic: begun calls that did not succeed in memory */
     struct dli_events events;
-    struct dli_findings found;          /* of the last check, under mutex */
-    struct dli_conn *spare[DLI_SPARES]; /* connections for rounds of transactions, under mutex */
-    int spares;                         /* how many */
-    struct dli_watchdog watchdog;       /* constant: what the loops share */
+    struct dli_findings found;    /* of the last check, under mutex */
+    struct dli_watchdog watchdog; /* constant: what the loops share */
     struct dli_loop *loops[DLI_LOOPS_MAX];
     int loop_count;
     int64_t stats[DLOCK_STAT_COUNT]; /* atomics */

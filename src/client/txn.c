@@ -1,14 +1,11 @@
 /*
  * txn.c: the life of a transaction, see txn.h. A transaction has no mutex: inside says who uses it. When the handle is
- * freed during a submitted step, the end of the step frees the transaction. Between rounds, connections are the
- * client's, under client.mutex.
+ * freed during a submitted step, the end of the step frees the transaction.
  */
 #include "txn.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "redis/redis.h"
 
 enum { NOBODY, CALLER, STEP, LAST_STEP };
 
@@ -25,11 +22,12 @@ struct dlock_txn *dli_txn_new(struct dli_client *client)
 {
     struct dlock_txn *txn = calloc(1, sizeof *txn);
 
-    if (!txn)
+    if (!txn || !(txn->txn = client->store->ops->txn_new(client->store))) {
+        free(txn);
         return NULL;
+    }
     dli_client_ref(client);
     txn->client = client;
-    dli_redis_txn(client->store, &txn->txn);
     return txn;
 }
 
@@ -38,13 +36,13 @@ static void free_in_child(struct dlock_txn *txn)
 {
     if (__atomic_load_n(&txn->inside, __ATOMIC_ACQUIRE))
         return;
-    dli_txn_fini_child(&txn->txn);
+    txn->txn->ops->free_child(txn->txn);
     free(txn);
 }
 
 static void txn_free(struct dlock_txn *txn)
 {
-    dli_txn_fini(&txn->txn);
+    txn->txn->ops->free(txn->txn);
     dli_client_unref(txn->client);
     free(txn);
 }
@@ -57,41 +55,6 @@ void dli_txn_free(struct dlock_txn *txn)
         free_in_child(txn);
     else if (!__atomic_compare_exchange_n(&txn->inside, &step, LAST_STEP, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         txn_free(txn);
-}
-
-/* ---- connections: a round has one; afterwards it goes to the next round that begins */
-
-static struct dli_conn *take_spare(struct dli_client *client)
-{
-    struct dli_conn *conn;
-
-    pthread_mutex_lock(&client->mutex);
-    conn = client->spares > 0 ? client->spare[--client->spares] : NULL;
-    pthread_mutex_unlock(&client->mutex);
-    return conn;
-}
-
-/* Give the connection back when it is in no round. It stays with the transaction when the client has enough of them. */
-static void give_back(struct dlock_txn *txn)
-{
-    struct dli_client *client = txn->client;
-
-    if (txn->txn.watching || !txn->txn.conn || txn->txn.conn->state != DLI_CONN_READY)
-        return;
-    pthread_mutex_lock(&client->mutex);
-    if (!client->closed && client->spares < DLI_SPARES) {
-        client->spare[client->spares++] = txn->txn.conn;
-        txn->txn.conn = NULL;
-    }
-    pthread_mutex_unlock(&client->mutex);
-}
-
-void dli_txn_end_spares(struct dli_client *client)
-{
-    struct dli_conn *conn;
-
-    while ((conn = take_spare(client)))
-        dli_txn_end_conn(conn);
 }
 
 /* ---- who is in it */
@@ -109,12 +72,10 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason
                                       : "a submitted call of this transaction is under way");
     if (status == DLOCK_OK && start)
         status = dli_client_start(txn->client, reason);
-    if (status == DLOCK_OK && start && !txn->txn.conn)
-        txn->txn.conn = take_spare(txn->client);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     if (status == DLOCK_CLOSED)
-        dli_txn_drop(&txn->txn);
+        txn->txn->ops->drop(txn->txn);
     dli_txn_leave(txn);
     return status;
 }
@@ -122,15 +83,41 @@ dlock_status dli_txn_enter(struct dlock_txn *txn, int start, dlock_error *reason
 /* Returns who was in it. */
 static uint32_t leave(struct dlock_txn *txn)
 {
-    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn.commands);
-    txn->txn.commands = 0;
-    give_back(txn);
+    dli_client_count(txn->client, DLOCK_STAT_COMMANDS, txn->txn->commands);
+    txn->txn->commands = 0;
     return __atomic_exchange_n(&txn->inside, NOBODY, __ATOMIC_ACQ_REL);
 }
 
 void dli_txn_leave(struct dlock_txn *txn)
 {
     leave(txn);
+}
+
+/* The lane of a transaction; before the client's first use, no step needs one. */
+static int lane_of(const struct dlock_txn *txn)
+{
+    size_t count = (size_t)txn->client->loop_count;
+
+    return count > 0 ? (int)(((uintptr_t)txn / sizeof *txn) % count) : 0;
+}
+
+/* WATCH begins a round, so it starts the client. */
+static int starts(enum dli_txn_verb verb)
+{
+    return verb == DLI_TXN_WATCH;
+}
+
+dlock_status dli_txn_do(struct dlock_txn *txn, struct dli_txn_step *step)
+{
+    step->status = dli_txn_enter(txn, starts(step->verb), &step->reason);
+    if (step->status != DLOCK_OK)
+        return step->status;
+    step->txn = txn->txn;
+    step->status = dli_txn_may(step->txn, step->verb, step->key, step->key_size, &step->reason);
+    if (step->status == DLOCK_OK)
+        step->txn->ops->execute(step, lane_of(txn));
+    dli_txn_leave(txn);
+    return step->status;
 }
 
 dlock_status dli_txn_report(const struct dli_client *client, const char *key, size_t key_size,
@@ -206,7 +193,7 @@ static struct operation *operation_new(struct dlock_txn *txn, enum dli_txn_verb 
     if (key)
         operation->step.key = memcpy(operation->key, key, key_size);
     operation->step.key_size = key_size;
-    operation->step.txn = &txn->txn;
+    operation->step.txn = txn->txn;
     operation->step.verb = verb;
     operation->step.done = done;
     operation->txn = txn;
@@ -220,25 +207,19 @@ static struct operation *operation_new(struct dlock_txn *txn, enum dli_txn_verb 
     return operation;
 }
 
-/* The caller is inside: hand the step to a lane. A step that has nothing to do ends at once. */
+/* The caller is inside: hand the step to a lane. */
 static dlock_status push(struct operation *operation, dlock_error *reason)
 {
     struct dlock_txn *txn = operation->txn;
     struct dli_client *client = txn->client;
-    size_t loop = ((uintptr_t)txn / sizeof *txn) % (size_t)client->loop_count;
-    int idle = operation->step.verb == DLI_TXN_ROLLBACK && !txn->txn.watching;
     int late = dli_events_promise(&client->events) != DLOCK_OK;
 
     __atomic_store_n(&txn->inside, STEP, __ATOMIC_RELEASE);
-    if (!late && idle) {
-        done(&operation->step);
-        return DLOCK_OK;
-    }
-    if (!late && dli_redis_txn_push(client->store, client->loops[loop]->lane, &operation->step) == 0)
+    if (!late && txn->txn->ops->push(&operation->step, lane_of(txn)) == 0)
         return DLOCK_OK;
     if (!late)
         dli_events_keep(&client->events, NULL);
-    dli_txn_drop(&txn->txn);
+    txn->txn->ops->drop(txn->txn);
     if (leave(txn) == LAST_STEP)
         txn_free(txn);
     operation_free(operation);
@@ -248,12 +229,12 @@ static dlock_status push(struct operation *operation, dlock_error *reason)
 dlock_status dli_txn_submit(struct dlock_txn *txn, enum dli_txn_verb verb, const char *key, size_t key_size,
                             int64_t tag, dlock_error *reason)
 {
-    dlock_status status = dli_txn_enter(txn, verb == DLI_TXN_WATCH || verb == DLI_TXN_ROLLBACK, reason);
+    dlock_status status = dli_txn_enter(txn, starts(verb) || verb == DLI_TXN_ROLLBACK, reason);
     struct operation *operation;
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_txn_may(&txn->txn, verb, key, key_size, reason);
+    status = dli_txn_may(txn->txn, verb, key, key_size, reason);
     if (status != DLOCK_OK) {
         dli_txn_leave(txn);
         return status;

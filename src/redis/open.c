@@ -19,16 +19,3 @@ dlock_status dli_redis_open(const struct dlock_options *options, const struct dl
         return dli_single_open(options, site, ret, box);
     }
 }
-
-void dli_redis_txn(struct dli_store *store, struct dli_txn *txn)
-{
-    if (dli_is_cluster(store))
-        dli_cluster_txn(store, txn);
-    else
-        dli_single_txn(store, txn);
-}
-
-int dli_redis_txn_push(struct dli_store *store, struct dli_lane *lane, struct dli_txn_step *step)
-{
-    return dli_is_cluster(store) ? dli_cluster_txn_push(lane, step) : dli_single_txn_push(lane, step);
-}

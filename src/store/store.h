@@ -17,6 +17,7 @@
 #include "finding.h"
 #include "base/id.h"
 #include "base/kind.h"
+#include "txn.h"
 
 struct dli_lane;       /* the store's */
 struct dli_place;      /* where one lock is kept: its keys and channels; the store's */
@@ -245,6 +246,9 @@ struct dli_store_ops {
     /* The server to list after this one, the first after -1; -1: there is no other. NULL: the store cannot list. */
     int (*next_server)(struct dli_store *store, int server);
 
+    /* A transaction, see txn.h; nothing is sent. NULL without memory. Only with DLI_CAN_TRANSACTIONS. */
+    struct dli_txn *(*txn_new)(struct dli_store *store);
+
     /* index counts from 0; the lane sets wake_fd when its thread has work. NULL without memory or descriptors. */
     struct dli_lane *(*lane_new)(struct dli_store *store, int index, int wake_fd);
     void (*lane_free)(struct dli_lane *lane);
@@ -295,7 +299,7 @@ enum dli_ability {
     DLI_CAN_ACQUIRE_ALL = 4,   /* DLI_VERB_ACQUIRE_ALL */
     DLI_CAN_GATE = 8,          /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
     DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with an heir */
-    DLI_CAN_TRANSACTIONS = 32, /* those of client/txn.h */
+    DLI_CAN_TRANSACTIONS = 32, /* txn_new */
     DLI_CAN_WAKE = 64,         /* waiters are woken without a subscription: want and subscribe do nothing */
     DLI_CAN_KEEP = 128         /* what a client has lasts as long as its session: a lease that is over frees nothing */
 };

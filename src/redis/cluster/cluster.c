@@ -99,7 +99,7 @@ static void lane_free(struct dli_lane *lane)
     pthread_mutex_unlock(&cluster->mutex);
     if (lane->index == 0)
         dli_refresh_end(cluster);
-    dli_txn_lane_fini(&lane->txns);
+    dli_redis_txn_lane_fini(&lane->txns);
     pthread_mutex_destroy(&lane->mutex);
     free(lane);
 }
@@ -118,7 +118,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->parked_end = &lane->parked;
     lane->trimmed = dli_now();
     pthread_mutex_init(&lane->mutex, NULL);
-    dli_txn_lane_init(&lane->txns, wake_fd);
+    dli_redis_txn_lane_init(&lane->txns, &cluster->txns, index, wake_fd);
     if (index == 0)
         dli_own_channel(cluster->channel, store->uuid);
     if (join(cluster, lane) == 0)
@@ -170,7 +170,7 @@ static void step(struct dli_lane *lane, int64_t now)
     dli_route_step(lane, now);
     for (int i = 0; i < count; i++)
         dli_node_step(cluster->node[i], lane->index, now);
-    dli_txn_lane_step(&lane->txns, dli_now());
+    dli_redis_txn_lane_step(&lane->txns, dli_now());
     if (lane->index > 0)
         return;
     dli_refresh_step(cluster, dli_now());
@@ -187,7 +187,7 @@ static int64_t sooner(int64_t at, int64_t other)
 static int64_t alarm_at(const struct dli_lane *lane)
 {
     struct dli_cluster *cluster = lane->cluster;
-    int64_t at = sooner(lane->parked_at, dli_txn_lane_alarm(&lane->txns));
+    int64_t at = sooner(lane->parked_at, dli_redis_txn_lane_alarm(&lane->txns));
     int count = dli_cluster_count(cluster);
 
     for (int i = 0; i < count; i++) {
@@ -212,7 +212,7 @@ static int watch(struct pollfd *fds, int count, const struct dli_conn *conn)
 static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
 {
     struct dli_cluster *cluster = lane->cluster;
-    int nodes = dli_cluster_count(cluster), count = dli_txn_lane_fds(&lane->txns, fds), news = 0;
+    int nodes = dli_cluster_count(cluster), count = dli_redis_txn_lane_fds(&lane->txns, fds), news = 0;
 
     for (int i = 0; i < nodes; i++) {
         struct dli_pipe *pipe = &cluster->node[i]->pipe[lane->index]->pipe;
@@ -249,7 +249,7 @@ static void shut(struct dli_lane *lane)
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
         dli_replicas_shut(&cluster->node[i]->pipe[lane->index]->replicas);
     }
-    dli_txn_lane_shut(&lane->txns);
+    dli_redis_txn_lane_shut(&lane->txns);
     if (lane->index == 0)
         dli_survey_shut(cluster);
 }
@@ -278,6 +278,7 @@ static void store_free(struct dli_store *store)
     dli_subscriptions_end(cluster);
     dli_tls_free(cluster->config.tls);
     dli_budget_fini(&cluster->refresh.budget);
+    dli_redis_txns_fini(&cluster->txns);
     pthread_mutex_destroy(&cluster->mutex);
     free(cluster);
 }
@@ -301,6 +302,7 @@ static const struct dli_store_ops ops = {
     .subscribe = dli_subscriptions_subscribe,
     .forget = dli_subscriptions_forget,
     .push_urgent = push_urgent,
+    .txn_new = dli_cluster_txn_new,
     .step = step,
     .alarm = alarm_at,
     .sleep = lane_sleep,
@@ -325,6 +327,7 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     }
     pthread_mutex_init(&cluster->mutex, NULL);
     memset(cluster->owner, DLI_NOBODY, sizeof cluster->owner);
+    dli_redis_txns_init(&cluster->txns);
     cluster->seeds = site->count;
     memcpy(cluster->seed, site->node, sizeof cluster->seed);
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
@@ -344,14 +347,4 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     cluster->store.connect_time = cluster->config.connect_timeout;
     *ret = &cluster->store;
     return DLOCK_OK;
-}
-
-int dli_is_cluster(const struct dli_store *store)
-{
-    return store->ops == &ops;
-}
-
-int dli_cluster_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
-{
-    return dli_txn_lane_push(&lane->txns, step);
 }

@@ -8,14 +8,8 @@
 #include "base/url.h"
 #include "store/store.h"
 
-struct dli_txn;
-struct dli_txn_step;
-
 /* As dli_redis_open; DLOCK_INVALID_OPTION for another db than 0. */
 dlock_status dli_cluster_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                               dlock_error *box);
-int dli_is_cluster(const struct dli_store *store);
-void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn);
-int dli_cluster_txn_push(struct dli_lane *lane, struct dli_txn_step *step);
 
 #endif

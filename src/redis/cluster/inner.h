@@ -100,6 +100,7 @@ struct dli_cluster {
     int confirm;                      /* constant, see dli_options_replicas */
     int pubsub;                       /* constant, DLI_PUBSUB_... */
     int64_t patience;                 /* for one command, in microseconds */
+    struct dli_redis_txns txns;
     int seeds;
     struct dli_target seed[DLI_NODES_MAX];
 
@@ -147,7 +148,7 @@ struct dli_route {
 struct dli_lane {
     struct dli_cluster *cluster;
     int index, wake_fd;
-    struct dli_txn_lane txns;
+    struct dli_redis_txn_lane txns;
     pthread_mutex_t mutex;                  /* guards parked and shut */
     struct dli_route *parked, **parked_end; /* in order of arrival */
     int shut;
@@ -254,5 +255,8 @@ int dli_subscriptions_init(struct dli_node *node, int wake_fd);
 void dli_subscriptions_step(struct dli_cluster *cluster, int64_t now);
 void dli_subscriptions_remap(struct dli_cluster *cluster);
 void dli_subscriptions_end(struct dli_cluster *cluster);
+
+/* ---- txn.c */
+struct dli_txn *dli_cluster_txn_new(struct dli_store *store);
 
 #endif

@@ -4,19 +4,17 @@
  */
 #include "inner.h"
 
-#include "cluster.h"
-
 #include "sys/sys.h"
 
 enum { REST = 20000 };
 
-static struct dli_cluster *cluster_of(struct dli_txn *txn)
+static struct dli_cluster *cluster_of(struct dli_redis_txn *txn)
 {
     return txn->guide_of;
 }
 
 /* The owner of the slot is unknown: a refresh is under way, or has failed. */
-static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *reason)
+static dlock_status wait_for_map(struct dli_redis_txn *txn, int64_t *at, dlock_error *reason)
 {
     struct dli_cluster *cluster = cluster_of(txn);
     uint32_t version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
@@ -33,7 +31,7 @@ static dlock_status wait_for_map(struct dli_txn *txn, int64_t *at, dlock_error *
     return DLOCK_WOULD_BLOCK;
 }
 
-static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *reason)
+static dlock_status lead(struct dli_redis_txn *txn, const char *key, size_t size, int64_t *at, dlock_error *reason)
 {
     struct dli_cluster *cluster = cluster_of(txn);
     int slot = dli_slot_of(key, size);
@@ -51,7 +49,7 @@ static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int6
     return DLOCK_OK;
 }
 
-static int follow(struct dli_txn *txn, const struct dli_redirect *redirect)
+static int follow(struct dli_redis_txn *txn, const struct dli_redirect *redirect)
 {
     struct dli_cluster *cluster = cluster_of(txn);
     const struct dli_node *from = DLI_OBJECT(txn->config, const struct dli_node, config);
@@ -61,19 +59,24 @@ static int follow(struct dli_txn *txn, const struct dli_redirect *redirect)
     return redirect->kind == DLI_REDIRECT_MOVED && dli_refresh_moved(cluster, from, redirect) != NULL;
 }
 
-static void lost(struct dli_txn *txn)
+static void lost(struct dli_redis_txn *txn)
 {
     dli_refresh_want(cluster_of(txn));
 }
 
-static const struct dli_txn_guide guide = {lead, follow, lost};
+static const struct dli_redis_txn_guide guide = {lead, follow, lost};
 
-void dli_cluster_txn(struct dli_store *store, struct dli_txn *txn)
+struct dli_txn *dli_cluster_txn_new(struct dli_store *store)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
+    struct dli_txn *base =
+        dli_redis_txn_new(&cluster->txns, &cluster->config, &cluster->refresh.budget, cluster->patience);
+    struct dli_redis_txn *txn = DLI_OBJECT(base, struct dli_redis_txn, base);
 
-    dli_txn_init(txn, &cluster->config, &cluster->refresh.budget, cluster->patience);
+    if (!base)
+        return NULL;
     txn->guide = &guide;
     txn->guide_of = cluster;
     txn->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
+    return base;
 }

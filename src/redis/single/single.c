@@ -27,6 +27,7 @@ struct single {
     struct dli_conn_config config;
     struct dli_budget budget;
     struct dli_private pool;
+    struct dli_redis_txns txns;
     int64_t patience; /* for one command, in microseconds */
     int64_t commands, reloads;
     int replicas;                     /* constant, see dli_options_replicas */
@@ -40,7 +41,7 @@ struct dli_lane {
     int index;
     struct dli_pipe pipe;
     struct dli_subscriber subscriber; /* only on lane 0 */
-    struct dli_txn_lane txns;
+    struct dli_redis_txn_lane txns;
     struct dli_replicas replicas;
     struct dli_failure_log failure;
     int64_t trimmed;
@@ -75,8 +76,7 @@ static int next_server(struct dli_store *store, int server)
 
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
-    (void)store;
-    (void)place;
+    (void)store, (void)place;
     return 0;
 }
 
@@ -154,7 +154,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     lane->single = single;
     lane->index = index;
     lane->trimmed = dli_now();
-    dli_txn_lane_init(&lane->txns, wake_fd);
+    dli_redis_txn_lane_init(&lane->txns, &single->txns, index, wake_fd);
     dli_replicas_init(&lane->replicas, &single->config, &single->budget, wake_fd, single->replicas, &single->reloads);
     if (dli_pipe_init(&lane->pipe, &single->config, &single->budget, wake_fd, single->patience, &single->reloads))
         goto fail_pipe;
@@ -174,7 +174,7 @@ fail_subscriber:
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
-    dli_txn_lane_fini(&lane->txns);
+    dli_redis_txn_lane_fini(&lane->txns);
     free(lane);
     return NULL;
 }
@@ -187,7 +187,7 @@ static void lane_free(struct dli_lane *lane)
         dli_subscriber_fini(&lane->subscriber);
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
-    dli_txn_lane_fini(&lane->txns);
+    dli_redis_txn_lane_fini(&lane->txns);
     free(lane);
 }
 
@@ -262,7 +262,7 @@ static void step(struct dli_lane *lane, int64_t now)
 {
     dli_pipe_step(&lane->pipe, now);
     dli_failure_report(&lane->failure, &lane->pipe, &lane->single->store, lane->single->store.text);
-    dli_txn_lane_step(&lane->txns, dli_now());
+    dli_redis_txn_lane_step(&lane->txns, dli_now());
     dli_replicas_step(&lane->replicas, dli_now());
     if (lane->index > 0)
         return;
@@ -275,7 +275,7 @@ static void step(struct dli_lane *lane, int64_t now)
 
 static int64_t alarm_at(const struct dli_lane *lane)
 {
-    int64_t at = dli_pipe_alarm(&lane->pipe), other = dli_txn_lane_alarm(&lane->txns);
+    int64_t at = dli_pipe_alarm(&lane->pipe), other = dli_redis_txn_lane_alarm(&lane->txns);
 
     at = other < at ? other : at;
     other = dli_replicas_alarm(&lane->replicas);
@@ -292,7 +292,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
     fds[count++] = dli_pipe_poll(&lane->pipe);
     if (lane->index == 0)
         fds[count++] = dli_conn_poll(lane->subscriber.conn);
-    count += dli_txn_lane_fds(&lane->txns, fds + count);
+    count += dli_redis_txn_lane_fds(&lane->txns, fds + count);
     count += dli_replicas_fds(&lane->replicas, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
     count = __atomic_load_n(&lane->pipe.pushed, __ATOMIC_SEQ_CST) ? -1 : count;
@@ -310,11 +310,16 @@ static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
     dli_pipe_leave(&lane->pipe);
-    dli_txn_lane_shut(&lane->txns);
+    dli_redis_txn_lane_shut(&lane->txns);
     dli_replicas_shut(&lane->replicas);
 }
 
 /* ---- the store */
+
+static struct dli_txn *txn_new(struct dli_store *store)
+{
+    return dli_redis_txn_new(&of(store)->txns, &of(store)->config, &of(store)->budget, of(store)->patience);
+}
 
 static void stats(struct dli_store *store, int64_t *all)
 {
@@ -330,6 +335,7 @@ static void store_free(struct dli_store *store)
     struct single *single = of(store);
 
     dli_private_fini(&single->pool);
+    dli_redis_txns_fini(&single->txns);
     dli_tls_free(single->config.tls);
     dli_sentinels_free(single->config.sentinels);
     dli_budget_fini(&single->budget);
@@ -346,6 +352,7 @@ static const struct dli_store_ops ops = {
     .request_free = dli_job_free,
     .shard = shard,
     .next_server = next_server,
+    .txn_new = txn_new,
     .lane_new = lane_new,
     .lane_free = lane_free,
     .push = push,
@@ -379,6 +386,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
                         options->number[DLI_OPT_DRIFT_PPM]);
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_budget_init(&single->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
+    dli_redis_txns_init(&single->txns);
     dli_private_init(&single->pool, &single->config, &single->budget,
                      (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS]);
     single->store.ops = &ops;
@@ -387,14 +395,4 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
     single->store.connect_time = single->config.connect_timeout;
     *ret = &single->store;
     return DLOCK_OK;
-}
-
-void dli_single_txn(struct dli_store *store, struct dli_txn *txn)
-{
-    dli_txn_init(txn, &of(store)->config, &of(store)->budget, of(store)->patience);
-}
-
-int dli_single_txn_push(struct dli_lane *lane, struct dli_txn_step *step)
-{
-    return dli_txn_lane_push(&lane->txns, step);
 }

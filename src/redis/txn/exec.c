@@ -26,7 +26,7 @@ static const char *next_word(const char *at, const char **word, size_t *size)
 }
 
 /* Describe the write number index, as in "INCRBY of key 'x'". */
-static void describe(const struct dli_txn *txn, int index, char *out, size_t room)
+static void describe(const struct dli_redis_txn *txn, int index, char *out, size_t room)
 {
     const char *at = txn->writes.bytes, *verb = at, *key = at, *word;
     size_t verb_size = 0, key_size = 0, size;
@@ -72,8 +72,9 @@ static void take_queued(struct dli_exec *exec, const struct dli_reply *reply)
     if (exec->status != DLOCK_OK)
         return;
     describe(exec->txn, exec->taken, write, sizeof write);
-    exec->status = dli_fail(exec->reason, dli_txn_refusal(exec->txn, reply), "nothing was written, %s was refused: %s",
-                            write, dli_escape_error(shown, sizeof shown, reply));
+    exec->status =
+        dli_fail(exec->reason, dli_redis_txn_refusal(exec->txn, reply), "nothing was written, %s was refused: %s",
+                 write, dli_escape_error(shown, sizeof shown, reply));
 }
 
 /* The reply to EXEC, an array: the writes were executed, each with its own reply. */
@@ -111,20 +112,21 @@ static void take_refusal(struct dli_exec *exec, const struct dli_reply *reply)
         cause.text = found + sizeof because - 1;
         cause.size = reply->size - (size_t)(cause.text - reply->text);
     }
-    settle(exec, dli_fail(exec->reason, dli_txn_refusal(exec->txn, &cause), "nothing was written, EXEC was refused: %s",
-                          dli_escape_error(shown, sizeof shown, reply)));
+    settle(exec, dli_fail(exec->reason, dli_redis_txn_refusal(exec->txn, &cause),
+                          "nothing was written, EXEC was refused: %s", dli_escape_error(shown, sizeof shown, reply)));
 }
 
 static void take(struct dli_exec *exec, const struct dli_reply *reply)
 {
-    if (exec->taken < exec->txn->count) {
+    if (exec->taken < exec->txn->base.count) {
         take_queued(exec, reply);
         exec->taken++;
     } else if (reply->type == DLI_REPLY_ERROR) {
         take_refusal(exec, reply);
     } else if (reply->type == DLI_REPLY_NIL && exec->status == DLOCK_OK) {
         settle(exec, dli_fail(exec->reason, DLOCK_CONFLICT, "a watched key was changed; nothing was written"));
-    } else if (reply->type == DLI_REPLY_ARRAY && exec->status == DLOCK_OK && reply->size == (size_t)exec->txn->count) {
+    } else if (reply->type == DLI_REPLY_ARRAY && exec->status == DLOCK_OK &&
+               reply->size == (size_t)exec->txn->base.count) {
         take_results(exec, reply);
     } else {
         settle_odd(exec);
@@ -150,7 +152,7 @@ static dlock_status lost(const struct dli_conn *conn, int sent, dlock_error *rea
     return dli_fail(reason, conn->reason.code, "nothing was written: %s", conn->reason.message);
 }
 
-dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dlock_error *reason)
+dlock_status dli_redis_txn_exec_begin(struct dli_exec *exec, struct dli_redis_txn *txn, dlock_error *reason)
 {
     static const char *const word = "EXEC";
     struct dli_buffer *out = &txn->conn->out;
@@ -158,12 +160,12 @@ dlock_status dli_txn_exec_begin(struct dli_exec *exec, struct dli_txn *txn, dloc
     *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .reason = reason};
     if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_args(out, 1, &word))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
-    txn->commands += txn->count + 1;
+    txn->base.commands += txn->base.count + 1;
     return DLOCK_OK;
 }
 
 /* A reply that came counts, whatever then happens to the connection. */
-int dli_txn_exec_step(struct dli_exec *exec, int late)
+int dli_redis_txn_exec_step(struct dli_exec *exec, int late)
 {
     struct dli_conn *conn = exec->txn->conn;
 

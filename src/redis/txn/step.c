@@ -1,5 +1,5 @@
 /*
- * step.c: the steps of transactions on a lane, see txn.h. txn.c and exec.c interpret the replies. dli_txn_lane.mutex
+ * step.c: the steps of transactions on a lane, see txn.h. txn.c and exec.c interpret the replies. dli_redis_txn_lane.mutex
  * guards pushed and shut; the rest belongs to the lane's thread.
  */
 #include "txn.h"
@@ -14,34 +14,34 @@
 
 /* ---- the end of a step; both return 1: it is over */
 
-static int fail(struct dli_txn_step *step, const dlock_error *reason)
+static int fail(struct dli_redis_txn_step *step, const dlock_error *reason)
 {
     step->reason = *reason;
     step->status = reason->code;
     return 1;
 }
 
-static int end(struct dli_txn_step *step, dlock_status status)
+static int end(struct dli_redis_txn_step *step, dlock_status status)
 {
     step->status = status;
     return 1;
 }
 
 /* End the round, and after a failure the connection, as the blocking calls do. */
-static void leave(struct dli_txn_step *step)
+static void leave(struct dli_redis_txn_step *step)
 {
-    struct dli_txn *txn = step->txn;
+    struct dli_redis_txn *txn = step->txn;
     int good = step->status == DLOCK_OK;
 
     if (step->verb == DLI_TXN_GET) {
         if (txn->conn->state != DLI_CONN_READY || step->status == DLOCK_OUT_OF_MEMORY)
-            dli_txn_break(txn, step->status);
+            dli_redis_txn_break(txn, step->status);
     } else if (step->verb == DLI_TXN_WATCH && good) {
-        txn->watching = 1;
+        txn->base.watching = 1;
     } else if (good || (step->verb == DLI_TXN_COMMIT && step->status == DLOCK_CONFLICT)) {
-        dli_txn_end_round(txn);
+        dli_redis_txn_end_round(txn);
     } else {
-        dli_txn_break(txn, step->status);
+        dli_redis_txn_break(txn, step->status);
     }
     if (step->verb == DLI_TXN_ROLLBACK)
         step->status = DLOCK_OK;
@@ -49,7 +49,7 @@ static void leave(struct dli_txn_step *step)
 
 /* ---- phases: 0: it continues later; 1: it is over; 2: it continues at once */
 
-static int send_word(struct dli_txn_step *step, int64_t now)
+static int send_word(struct dli_redis_txn_step *step, int64_t now)
 {
     static const char *const verbs[] = {"WATCH", "GET", "MULTI", "UNWATCH"};
     const char *const argv[] = {verbs[step->verb], step->key};
@@ -57,14 +57,14 @@ static int send_word(struct dli_txn_step *step, int64_t now)
 
     if (dli_encode(&step->txn->conn->out, step->key ? 2 : 1, argv, sizes))
         return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the command"));
-    step->txn->commands++;
+    step->txn->base.commands++;
     step->phase = DLI_TXN_ANSWER;
     step->deadline = step->alarm = now + step->txn->patience;
     return 2;
 }
 
 /* Wait for the connect budget. */
-static int seek_turn(struct dli_txn_step *step, int64_t now)
+static int seek_turn(struct dli_redis_txn_step *step, int64_t now)
 {
     step->phase = DLI_TXN_REDIRECT;
     step->may_repeat = 0;
@@ -73,7 +73,7 @@ static int seek_turn(struct dli_txn_step *step, int64_t now)
 }
 
 /* Find the server that has the key. */
-static int seek_lead(struct dli_txn_step *step, int64_t now)
+static int seek_lead(struct dli_redis_txn_step *step, int64_t now)
 {
     step->phase = DLI_TXN_LEAD;
     step->txn->redirect.kind = DLI_REDIRECT_NONE;
@@ -81,11 +81,11 @@ static int seek_lead(struct dli_txn_step *step, int64_t now)
     return 2;
 }
 
-static int begin(struct dli_txn_step *step, int64_t now)
+static int begin(struct dli_redis_txn_step *step, int64_t now)
 {
     const struct dli_conn *conn;
 
-    if (step->verb != DLI_TXN_WATCH || step->txn->watching)
+    if (step->verb != DLI_TXN_WATCH || step->txn->base.watching)
         return send_word(step, now);
     if (step->txn->guide && step->phase != DLI_TXN_LEAD)
         return seek_lead(step, now);
@@ -96,9 +96,9 @@ static int begin(struct dli_txn_step *step, int64_t now)
     return send_word(step, now);
 }
 
-static int take_lead(struct dli_txn_step *step, int64_t now)
+static int take_lead(struct dli_redis_txn_step *step, int64_t now)
 {
-    struct dli_txn *txn = step->txn;
+    struct dli_redis_txn *txn = step->txn;
     dlock_status status = txn->guide->lead(txn, step->key, step->key_size, &step->alarm, &step->reason);
 
     if (status == DLOCK_OK)
@@ -110,9 +110,9 @@ static int take_lead(struct dli_txn_step *step, int64_t now)
     return end(step, status);
 }
 
-static int take_turn(struct dli_txn_step *step, int64_t now)
+static int take_turn(struct dli_redis_txn_step *step, int64_t now)
 {
-    struct dli_txn *txn = step->txn;
+    struct dli_redis_txn *txn = step->txn;
     int64_t when;
 
     if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
@@ -131,7 +131,7 @@ static int take_turn(struct dli_txn_step *step, int64_t now)
     return 2;
 }
 
-static int go_on_connecting(struct dli_txn_step *step, int64_t now)
+static int go_on_connecting(struct dli_redis_txn_step *step, int64_t now)
 {
     struct dli_conn *conn = step->txn->conn;
 
@@ -148,18 +148,7 @@ static int go_on_connecting(struct dli_txn_step *step, int64_t now)
     return fail(step, &conn->reason);
 }
 
-static int take_value(struct dli_txn_step *step, const struct dli_reply *reply)
-{
-    if (reply->type == DLI_REPLY_NIL)
-        return end(step, dli_fail(&step->reason, DLOCK_NOT_FOUND, "there is no such key"));
-    if (!(step->value = malloc(reply->size + 1)))
-        return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the value"));
-    memcpy(step->value, reply->text, reply->size);
-    step->size = reply->size;
-    return end(step, DLOCK_OK);
-}
-
-static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64_t now)
+static int judge(struct dli_redis_txn_step *step, const struct dli_reply *reply, int64_t now)
 {
     struct dli_conn *conn = step->txn->conn;
 
@@ -168,25 +157,26 @@ static int judge(struct dli_txn_step *step, const struct dli_reply *reply, int64
         return fail(step, &conn->reason);
     }
     step->txn->redirect = dli_redirect_of(reply);
-    if (step->verb == DLI_TXN_WATCH && !step->txn->watching && reply->type == DLI_REPLY_ERROR &&
-        dli_txn_redirects(step->txn, &step->redirects))
+    if (step->verb == DLI_TXN_WATCH && !step->txn->base.watching && reply->type == DLI_REPLY_ERROR &&
+        dli_redis_txn_redirects(step->txn, &step->redirects))
         return seek_lead(step, now);
     if (reply->type == DLI_REPLY_ERROR)
-        return end(step, dli_txn_refused(step->txn, reply, &step->reason));
+        return end(step, dli_redis_txn_refused(step->txn, reply, &step->reason));
     if (reply->type != DLI_REPLY_TEXT && !(reply->type == DLI_REPLY_NIL && step->verb == DLI_TXN_GET)) {
         dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "gave a reply that Redis does not give", NULL);
         return fail(step, &conn->reason);
     }
     if (step->verb == DLI_TXN_GET)
-        return take_value(step, reply);
+        return end(step, dli_redis_txn_value(reply, &step->value, &step->size, &step->reason));
     if (step->verb != DLI_TXN_COMMIT)
         return end(step, DLOCK_OK);
     step->phase = DLI_TXN_EXEC;
     step->deadline = step->alarm = now + step->txn->patience;
-    return dli_txn_exec_begin(&step->exec, step->txn, &step->reason) == DLOCK_OK ? 2 : end(step, step->reason.code);
+    return dli_redis_txn_exec_begin(&step->exec, step->txn, &step->reason) == DLOCK_OK ? 2
+                                                                                       : end(step, step->reason.code);
 }
 
-static int await_answer(struct dli_txn_step *step, int64_t now)
+static int await_answer(struct dli_redis_txn_step *step, int64_t now)
 {
     struct dli_conn *conn = step->txn->conn;
     const struct dli_reply *reply;
@@ -201,11 +191,11 @@ static int await_answer(struct dli_txn_step *step, int64_t now)
         dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
     if (!step->may_repeat || conn->reason.code != DLOCK_UNREACHABLE || now >= step->deadline)
         return fail(step, &conn->reason);
-    dli_txn_drop(step->txn);
+    dli_redis_txn_drop(step->txn);
     return seek_turn(step, now);
 }
 
-static int go_on(struct dli_txn_step *step, int64_t now)
+static int go_on(struct dli_redis_txn_step *step, int64_t now)
 {
     switch (step->phase) {
     case DLI_TXN_BEGIN:
@@ -219,14 +209,14 @@ static int go_on(struct dli_txn_step *step, int64_t now)
     case DLI_TXN_ANSWER:
         return await_answer(step, now);
     default:
-        if (!dli_txn_exec_step(&step->exec, now >= step->deadline))
+        if (!dli_redis_txn_exec_step(&step->exec, now >= step->deadline))
             return 0;
         return end(step, step->exec.status);
     }
 }
 
 /* Do what can be done now. 1: the step is over. */
-static int drive(struct dli_txn_step *step, int64_t now)
+static int drive(struct dli_redis_txn_step *step, int64_t now)
 {
     int what;
 
@@ -236,7 +226,7 @@ static int drive(struct dli_txn_step *step, int64_t now)
     return what;
 }
 
-static void finish(struct dli_txn_step *step)
+static void finish(struct dli_redis_txn_step *step)
 {
     leave(step);
     step->done(step);
@@ -244,21 +234,23 @@ static void finish(struct dli_txn_step *step)
 
 /* ---- the lane */
 
-void dli_txn_lane_init(struct dli_txn_lane *lane, int wake_fd)
+void dli_redis_txn_lane_init(struct dli_redis_txn_lane *lane, struct dli_redis_txns *txns, int index, int wake_fd)
 {
     memset(lane, 0, sizeof *lane);
     pthread_mutex_init(&lane->mutex, NULL);
     lane->pushed_end = &lane->pushed;
     lane->waiting_end = &lane->waiting;
     lane->wake_fd = wake_fd;
+    lane->txns = txns;
+    txns->lane[index] = lane;
 }
 
-void dli_txn_lane_fini(struct dli_txn_lane *lane)
+void dli_redis_txn_lane_fini(struct dli_redis_txn_lane *lane)
 {
     pthread_mutex_destroy(&lane->mutex);
 }
 
-int dli_txn_lane_push(struct dli_txn_lane *lane, struct dli_txn_step *step)
+int dli_redis_txn_lane_push(struct dli_redis_txn_lane *lane, struct dli_redis_txn_step *step)
 {
     int shut;
 
@@ -277,7 +269,7 @@ int dli_txn_lane_push(struct dli_txn_lane *lane, struct dli_txn_step *step)
 }
 
 /* Move pushed steps behind the waiting ones. */
-static void collect(struct dli_txn_lane *lane, int shut)
+static void collect(struct dli_redis_txn_lane *lane, int shut)
 {
     pthread_mutex_lock(&lane->mutex);
     lane->shut |= shut;
@@ -290,18 +282,18 @@ static void collect(struct dli_txn_lane *lane, int shut)
     pthread_mutex_unlock(&lane->mutex);
 }
 
-static struct dli_txn_step *next_waiting(struct dli_txn_lane *lane)
+static struct dli_redis_txn_step *next_waiting(struct dli_redis_txn_lane *lane)
 {
-    struct dli_txn_step *step = lane->waiting;
+    struct dli_redis_txn_step *step = lane->waiting;
 
     if (step && !(lane->waiting = step->next))
         lane->waiting_end = &lane->waiting;
     return step;
 }
 
-void dli_txn_lane_step(struct dli_txn_lane *lane, int64_t now)
+void dli_redis_txn_lane_step(struct dli_redis_txn_lane *lane, int64_t now)
 {
-    struct dli_txn_step **link = &lane->active, *step;
+    struct dli_redis_txn_step **link = &lane->active, *step;
 
     collect(lane, 0);
     while ((step = *link)) {
@@ -324,30 +316,31 @@ void dli_txn_lane_step(struct dli_txn_lane *lane, int64_t now)
     }
 }
 
-int64_t dli_txn_lane_alarm(const struct dli_txn_lane *lane)
+int64_t dli_redis_txn_lane_alarm(const struct dli_redis_txn_lane *lane)
 {
     int64_t at = INT64_MAX;
 
-    for (const struct dli_txn_step *step = lane->active; step; step = step->next)
+    for (const struct dli_redis_txn_step *step = lane->active; step; step = step->next)
         at = step->alarm < at ? step->alarm : at;
     return at;
 }
 
-int dli_txn_lane_fds(const struct dli_txn_lane *lane, struct pollfd *fds)
+int dli_redis_txn_lane_fds(const struct dli_redis_txn_lane *lane, struct pollfd *fds)
 {
     int count = 0;
 
-    for (const struct dli_txn_step *step = lane->active; step; step = step->next)
+    for (const struct dli_redis_txn_step *step = lane->active; step; step = step->next)
         if (step->phase != DLI_TXN_REDIRECT && step->phase != DLI_TXN_LEAD)
             fds[count++] = dli_conn_poll(step->txn->conn);
     return count;
 }
 
-void dli_txn_lane_shut(struct dli_txn_lane *lane)
+void dli_redis_txn_lane_shut(struct dli_redis_txn_lane *lane)
 {
-    struct dli_txn_step *step;
+    struct dli_redis_txn_step *step;
 
     collect(lane, 1);
+    dli_redis_txns_end(lane->txns);
     while ((step = lane->active) || (step = next_waiting(lane))) {
         if (step == lane->active)
             lane->active = step->next;
@@ -356,7 +349,7 @@ void dli_txn_lane_shut(struct dli_txn_lane *lane)
             step->status =
                 dli_fail(&step->reason, DLOCK_UNKNOWN_OUTCOME, "the client was closed before the answer came");
         if (step->txn->conn)
-            dli_txn_drop(step->txn);
+            dli_redis_txn_drop(step->txn);
         step->done(step);
     }
     lane->count = 0;

@@ -3,7 +3,10 @@
  */
 #include "txn.h"
 
+#include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,28 +17,22 @@
 
 enum { KEEP_ROOM = 64 * 1024 };
 
-void dli_txn_init(struct dli_txn *txn, const struct dli_conn_config *config, struct dli_budget *budget,
-                  int64_t patience)
+void dli_redis_txn_fini(struct dli_redis_txn *txn)
 {
-    *txn = (struct dli_txn){.config = config, .budget = budget, .patience = patience};
-}
-
-void dli_txn_fini(struct dli_txn *txn)
-{
-    dli_txn_drop(txn);
+    dli_redis_txn_drop(txn);
     dli_conn_free(txn->conn);
     dli_buffer_free(&txn->writes);
 }
 
-void dli_txn_fini_child(struct dli_txn *txn)
+void dli_redis_txn_fini_child(struct dli_redis_txn *txn)
 {
     dli_conn_free(txn->conn);
     dli_buffer_free(&txn->writes);
 }
 
-void dli_txn_end_round(struct dli_txn *txn)
+void dli_redis_txn_end_round(struct dli_redis_txn *txn)
 {
-    txn->watching = txn->count = 0;
+    dli_txn_over(&txn->base);
     txn->writes.size = 0;
     if (txn->writes.room > KEEP_ROOM)
         dli_buffer_free(&txn->writes);
@@ -49,22 +46,22 @@ static void hang_up(struct dli_conn *conn)
     dli_conn_close(conn);
 }
 
-void dli_txn_end_conn(struct dli_conn *conn)
+void dli_redis_txn_end_conn(struct dli_conn *conn)
 {
     hang_up(conn);
     dli_conn_free(conn);
 }
 
-void dli_txn_drop(struct dli_txn *txn)
+void dli_redis_txn_drop(struct dli_redis_txn *txn)
 {
-    dli_txn_end_round(txn);
+    dli_redis_txn_end_round(txn);
     if (txn->conn)
         hang_up(txn->conn);
 }
 
-void dli_txn_break(struct dli_txn *txn, dlock_status status)
+void dli_redis_txn_break(struct dli_redis_txn *txn, dlock_status status)
 {
-    dli_txn_drop(txn);
+    dli_redis_txn_drop(txn);
     if (txn->guide && (status == DLOCK_UNREACHABLE || status == DLOCK_UNKNOWN_OUTCOME))
         txn->guide->lost(txn);
 }
@@ -85,7 +82,7 @@ static int await_turn(struct dli_budget *budget, int64_t deadline)
     return 0;
 }
 
-static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_error *reason)
+static dlock_status connect_now(struct dli_redis_txn *txn, int64_t deadline, dlock_error *reason)
 {
     dlock_status status;
 
@@ -107,7 +104,7 @@ static dlock_status connect_now(struct dli_txn *txn, int64_t deadline, dlock_err
 }
 
 /* Send one command and wait for its reply until deadline. NULL: none came, and reason says why. */
-static const struct dli_reply *call(struct dli_txn *txn, const char *verb, const char *key, size_t size,
+static const struct dli_reply *call(struct dli_redis_txn *txn, const char *verb, const char *key, size_t size,
                                     int64_t deadline, dlock_error *reason)
 {
     const char *const argv[] = {verb, key};
@@ -119,7 +116,7 @@ static const struct dli_reply *call(struct dli_txn *txn, const char *verb, const
         dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the command");
         return NULL;
     }
-    txn->commands++;
+    txn->base.commands++;
     if (dli_conn_call(txn->conn, deadline, &reply, &sent) == DLOCK_OK)
         return reply;
     *reason = txn->conn->reason;
@@ -127,8 +124,8 @@ static const struct dli_reply *call(struct dli_txn *txn, const char *verb, const
 }
 
 /* The same for a command whose reply is a status text. If the server refuses it, the status of the refusal. */
-static dlock_status call_status(struct dli_txn *txn, const char *verb, const char *key, size_t size, int64_t deadline,
-                                dlock_error *reason)
+static dlock_status call_status(struct dli_redis_txn *txn, const char *verb, const char *key, size_t size,
+                                int64_t deadline, dlock_error *reason)
 {
     const struct dli_reply *reply = call(txn, verb, key, size, deadline, reason);
 
@@ -136,48 +133,24 @@ static dlock_status call_status(struct dli_txn *txn, const char *verb, const cha
         return reason->code;
     txn->redirect = dli_redirect_of(reply);
     if (reply->type == DLI_REPLY_ERROR)
-        return dli_txn_refused(txn, reply, reason);
+        return dli_redis_txn_refused(txn, reply, reason);
     if (reply->type != DLI_REPLY_TEXT)
         return dli_fail(reason, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to %s", verb);
     return DLOCK_OK;
 }
 
-/* ---- what needs no server */
-
-static dlock_status check_round(const struct dli_txn *txn, dlock_error *reason)
-{
-    if (txn->watching)
-        return DLOCK_OK;
-    return dli_fail(reason, DLOCK_NO_TRANSACTION, "%s", dli_status_find(DLOCK_NO_TRANSACTION)->text);
-}
+/* ---- which server */
 
 /* On a cluster all keys of a round are in one slot. */
-static dlock_status check_slot(const struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
+dlock_status dli_redis_txn_fits(const struct dli_txn *base, const char *key, size_t size, dlock_error *reason)
 {
-    if (!txn->guide || !txn->watching || !key || dli_slot_of(key, size) == txn->slot)
+    const struct dli_redis_txn *txn = DLI_OBJECT(base, const struct dli_redis_txn, base);
+
+    if (!txn->guide || dli_slot_of(key, size) == txn->slot)
         return DLOCK_OK;
     return dli_fail(
         reason, DLOCK_INVALID_ARGUMENT,
         "on a cluster the keys of a transaction share a slot: write the same word in braces into each, as {word}");
-}
-
-dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, const char *key, size_t size,
-                         dlock_error *reason)
-{
-    dlock_status status = DLOCK_OK;
-
-    if (verb == DLI_TXN_GET || verb == DLI_TXN_COMMIT)
-        status = check_round(txn, reason);
-    if (status == DLOCK_OK)
-        status = check_slot(txn, key, size, reason);
-    if (status != DLOCK_OK || txn->count == 0)
-        return status;
-    if (verb == DLI_TXN_WATCH)
-        return dli_fail(reason, DLOCK_INVALID_ARGUMENT, "keys are watched before the first write");
-    if (verb == DLI_TXN_GET)
-        return dli_fail(reason, DLOCK_INVALID_ARGUMENT,
-                        "keys are read before the first write: a read would not see what waits for the commit");
-    return DLOCK_OK;
 }
 
 /* ---- watch and read */
@@ -186,7 +159,7 @@ dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, cons
  * The first WATCH of a round. The connection of the last round may have been closed: then it is sent again, on a new
  * one.
  */
-static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
+static dlock_status begin(struct dli_redis_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t now = dli_now(), answered = now + txn->patience;
     dlock_status status;
@@ -195,20 +168,20 @@ static dlock_status begin(struct dli_txn *txn, const char *key, size_t size, dlo
         status = call_status(txn, "WATCH", key, size, answered, reason);
         if (status != DLOCK_UNREACHABLE || dli_now() >= answered)
             return status;
-        dli_txn_drop(txn);
+        dli_redis_txn_drop(txn);
     }
     status = connect_now(txn, now + txn->config->connect_timeout, reason);
     return status == DLOCK_OK ? call_status(txn, "WATCH", key, size, dli_now() + txn->patience, reason) : status;
 }
 
-dlock_status dli_txn_refusal(const struct dli_txn *txn, const struct dli_reply *reply)
+dlock_status dli_redis_txn_refusal(const struct dli_redis_txn *txn, const struct dli_reply *reply)
 {
     dlock_status status = dli_error_status(reply);
 
     return txn->guide && status == DLOCK_WRONG_SETUP ? DLOCK_SERVER_LOADING : status;
 }
 
-dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *reply, dlock_error *reason)
+dlock_status dli_redis_txn_refused(const struct dli_redis_txn *txn, const struct dli_reply *reply, dlock_error *reason)
 {
     enum dli_redirect_kind kind = dli_redirect_of(reply).kind;
 
@@ -217,13 +190,13 @@ dlock_status dli_txn_refused(const struct dli_txn *txn, const struct dli_reply *
     return dli_fail(reason, DLOCK_SERVER_LOADING, "the slot of the key has gone to another server, or is about to");
 }
 
-int dli_txn_redirects(struct dli_txn *txn, int *redirects)
+int dli_redis_txn_redirects(struct dli_redis_txn *txn, int *redirects)
 {
     return txn->guide && txn->guide->follow(txn, &txn->redirect) && (*redirects)++ < DLI_TXN_REDIRECTS;
 }
 
 /* Find the server of the round, waiting until deadline if it is not known yet. */
-static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *reason)
+static dlock_status lead(struct dli_redis_txn *txn, const char *key, size_t size, int64_t deadline, dlock_error *reason)
 {
     uint32_t never = 0;
     dlock_status status;
@@ -236,7 +209,7 @@ static dlock_status lead(struct dli_txn *txn, const char *key, size_t size, int6
 }
 
 /* As begin, on the server that has the key. */
-static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
+static dlock_status begin_led(struct dli_redis_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
     int64_t deadline = dli_now() + txn->config->connect_timeout;
     dlock_status status;
@@ -249,119 +222,105 @@ static dlock_status begin_led(struct dli_txn *txn, const char *key, size_t size,
             status = begin(txn, key, size, reason);
         else
             return status;
-    } while (status != DLOCK_OK && dli_txn_redirects(txn, &redirects));
+    } while (status != DLOCK_OK && dli_redis_txn_redirects(txn, &redirects));
     return status;
 }
 
-dlock_status dli_txn_watch(struct dli_txn *txn, const char *key, size_t size, dlock_error *reason)
+dlock_status dli_redis_txn_watch(struct dli_redis_txn *txn, const char *key, size_t size, dlock_error *reason)
 {
-    dlock_status status = dli_txn_may(txn, DLI_TXN_WATCH, key, size, reason);
+    dlock_status status;
 
-    if (status != DLOCK_OK)
-        return status;
-    if (txn->watching)
+    if (txn->base.watching)
         status = call_status(txn, "WATCH", key, size, dli_now() + txn->patience, reason);
     else
         status = txn->guide ? begin_led(txn, key, size, reason) : begin(txn, key, size, reason);
     if (status == DLOCK_OK)
-        txn->watching = 1;
+        txn->base.watching = 1;
     else
-        dli_txn_break(txn, status);
+        dli_redis_txn_break(txn, status);
     return status;
 }
 
-static dlock_status take_value(const struct dli_reply *reply, uint8_t *buffer, size_t room, size_t *ret_size,
-                               dlock_error *reason)
+dlock_status dli_redis_txn_value(const struct dli_reply *reply, char **ret_value, size_t *ret_size, dlock_error *reason)
 {
+    if (reply->type == DLI_REPLY_NIL)
+        return dli_fail(reason, DLOCK_NOT_FOUND, "there is no such key");
+    if (!(*ret_value = malloc(reply->size + 1)))
+        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the value");
+    memcpy(*ret_value, reply->text, reply->size);
     *ret_size = reply->size;
-    if (reply->size > room)
-        return dli_fail(reason, DLOCK_BUFFER_TOO_SMALL, "the value has %zu bytes, the buffer %zu", reply->size, room);
-    if (reply->size > 0)
-        memcpy(buffer, reply->text, reply->size);
     return DLOCK_OK;
 }
 
-dlock_status dli_txn_get(struct dli_txn *txn, const char *key, size_t size, uint8_t *buffer, size_t room,
-                         size_t *ret_size, dlock_error *reason)
+dlock_status dli_redis_txn_get(struct dli_redis_txn *txn, const char *key, size_t size, char **ret_value,
+                               size_t *ret_size, dlock_error *reason)
 {
-    const struct dli_reply *reply;
-    dlock_status status = dli_txn_may(txn, DLI_TXN_GET, key, size, reason);
+    const struct dli_reply *reply = call(txn, "GET", key, size, dli_now() + txn->patience, reason);
 
-    if (status != DLOCK_OK)
-        return status;
-    reply = call(txn, "GET", key, size, dli_now() + txn->patience, reason);
-    if (reply && reply->type == DLI_REPLY_TEXT)
-        return take_value(reply, buffer, room, ret_size, reason);
-    if (reply && reply->type == DLI_REPLY_NIL)
-        return dli_fail(reason, DLOCK_NOT_FOUND, "there is no such key");
     if (reply && reply->type == DLI_REPLY_ERROR)
-        return dli_txn_refused(txn, reply, reason);
-    if (reply)
+        return dli_redis_txn_refused(txn, reply, reason);
+    if (reply && (reply->type == DLI_REPLY_TEXT || reply->type == DLI_REPLY_NIL))
+        dli_redis_txn_value(reply, ret_value, ret_size, reason);
+    else if (reply)
         dli_fail(reason, DLOCK_PROTOCOL_ERROR, "Redis does not give such a reply to GET");
-    dli_txn_break(txn, reason->code);
+    if (reason->code != DLOCK_OK && reason->code != DLOCK_NOT_FOUND)
+        dli_redis_txn_break(txn, reason->code);
     return reason->code;
 }
 
 /* ---- write and commit */
 
-dlock_status dli_txn_write(struct dli_txn *txn, int argc, const char *const *argv, const size_t *sizes,
-                           dlock_error *reason)
+dlock_status dli_redis_txn_write(struct dli_txn *base, const struct dli_txn_write *write, dlock_error *reason)
 {
-    size_t bytes = txn->writes.size;
-    dlock_status status = check_round(txn, reason);
+    static const char *const verbs[] = {"SET", "INCRBY", "DEL"};
+    struct dli_redis_txn *txn = DLI_OBJECT(base, struct dli_redis_txn, base);
+    int limited = write->kind == DLI_TXN_SET && write->number >= 0;
+    char number[24];
+    size_t digits = (size_t)snprintf(number, sizeof number, "%" PRId64, write->number);
+    const char *const verb = verbs[write->kind], *const value = write->kind == DLI_TXN_SET ? write->value : number;
+    const char *const argv[] = {verb, write->key, value, "PX", number};
+    const size_t sizes[] = {strlen(verb), write->key_size, write->kind == DLI_TXN_SET ? write->value_size : digits, 2,
+                            digits};
 
-    if (status == DLOCK_OK)
-        status = check_slot(txn, argv[1], sizes[1], reason);
-    if (status != DLOCK_OK)
-        return status;
-    for (int i = 0; i < argc; i++)
-        bytes += sizes[i];
-    if (txn->count == DLI_TXN_WRITES_MAX || bytes > DLI_TXN_BYTES_MAX)
-        return dli_fail(reason, DLOCK_INVALID_ARGUMENT, "a transaction has at most %d writes of %d bytes together",
-                        DLI_TXN_WRITES_MAX, DLI_TXN_BYTES_MAX);
-    if (dli_encode(&txn->writes, argc, argv, sizes))
+    if (dli_encode(&txn->writes, write->kind == DLI_TXN_DELETE ? 2 : limited ? 5 : 3, argv, sizes))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the write");
-    txn->count++;
     return DLOCK_OK;
 }
 
-static dlock_status exec(struct dli_txn *txn, dlock_error *reason)
+static dlock_status exec(struct dli_redis_txn *txn, dlock_error *reason)
 {
     int64_t deadline = dli_now() + txn->patience;
     struct dli_exec exec;
-    dlock_status status = dli_txn_exec_begin(&exec, txn, reason);
+    dlock_status status = dli_redis_txn_exec_begin(&exec, txn, reason);
 
     if (status != DLOCK_OK)
         return status;
-    while (!dli_txn_exec_step(&exec, dli_now() >= deadline))
+    while (!dli_redis_txn_exec_step(&exec, dli_now() >= deadline))
         dli_conn_wait(txn->conn, txn->conn->want_write ? POLLIN | POLLOUT : POLLIN, deadline);
     return exec.status;
 }
 
-dlock_status dli_txn_commit(struct dli_txn *txn, dlock_error *reason)
+dlock_status dli_redis_txn_commit(struct dli_redis_txn *txn, dlock_error *reason)
 {
-    dlock_status status = check_round(txn, reason);
+    dlock_status status = call_status(txn, "MULTI", NULL, 0, dli_now() + txn->patience, reason);
 
-    if (status != DLOCK_OK)
-        return status;
-    status = call_status(txn, "MULTI", NULL, 0, dli_now() + txn->patience, reason);
     if (status == DLOCK_OK)
         status = exec(txn, reason);
     if (status == DLOCK_OK || status == DLOCK_CONFLICT)
-        dli_txn_end_round(txn);
+        dli_redis_txn_end_round(txn);
     else
-        dli_txn_break(txn, status);
+        dli_redis_txn_break(txn, status);
     return status;
 }
 
-void dli_txn_rollback(struct dli_txn *txn)
+void dli_redis_txn_rollback(struct dli_redis_txn *txn)
 {
     dlock_error reason = {.code = DLOCK_OK};
 
-    if (!txn->watching)
+    if (!txn->base.watching)
         return;
     if (call_status(txn, "UNWATCH", NULL, 0, dli_now() + txn->patience, &reason) == DLOCK_OK)
-        dli_txn_end_round(txn);
+        dli_redis_txn_end_round(txn);
     else
-        dli_txn_drop(txn);
+        dli_redis_txn_drop(txn);
 }
