@@ -63,6 +63,9 @@ struct dli_job {
     struct dli_grpc_call call;
     void (*answered)(struct dli_job *job); /* the call has ended well */
     void (*resumed)(struct dli_job *job);  /* what it was parked for has come */
+
+    /* NULL, or what is done once instead of ending the job with a failure. */
+    void (*failed)(struct dli_job *job, dlock_status status, const char *sentence);
 };
 
 /* Things by number. A node is the first member of its thing; number 0: it is in no table. */
@@ -117,9 +120,12 @@ struct dli_etcd {
     struct dli_link exams;
     int anonymous; /* the client has neither a user nor a certificate */
     struct dli_etcd_watch gates;
-    int gates_refused; /* until the next connection */
-    uint32_t follows;  /* atomic: somebody must hear of gates */
-    int stale;         /* their watches are gone: hint them when the connection is up */
+    int gates_refused;                /* until the next connection */
+    uint32_t follows;                 /* atomic: somebody must hear of gates */
+    int stale;                        /* their watches are gone: hint them when the connection is up */
+    int64_t markers_last;             /* microseconds: the lease of transactions' markers */
+    struct dli_link markers, resting; /* markers that are free; steps of transactions that begin anew later */
+    int64_t commits, marker_numbers;
 };
 
 static inline struct dli_etcd *dli_etcd_of(struct dli_store *store)
@@ -186,6 +192,9 @@ void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, vo
 /* The method of a unary call of a job. */
 extern const struct dli_grpc_method dli_etcd_txn_method;
 void dli_etcd_job_ended(struct dli_grpc_call *call);
+
+/* Whether the server does not accept the token any more, and there is another one to be had. It has done nothing. */
+int dli_etcd_token_is_old(const struct dli_job *job);
 
 /* Decode the answer of a transaction, with so many results at least. 0; -1: the job has failed and is over. */
 int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply);

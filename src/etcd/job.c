@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kinds.h"
+#include "round.h"
 
 enum { UNAUTHENTICATED = 16 };
 
@@ -42,7 +43,13 @@ void dli_etcd_finish(struct dli_job *job)
 
 void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence)
 {
-    dli_lanes_fail(&job->base, status, sentence);
+    void (*failed)(struct dli_job *, dlock_status, const char *) = job->failed;
+
+    job->failed = NULL;
+    if (failed)
+        failed(job, status, sentence);
+    else
+        dli_lanes_fail(&job->base, status, sentence);
 }
 
 /* ---- calls */
@@ -57,8 +64,7 @@ static void call_failed(struct dli_job *job)
     dli_etcd_fail(job, job->call.status, job->call.reason.message);
 }
 
-/* Whether the server does not accept the token, and there is another one to be had. */
-static int token_is_old(const struct dli_job *job)
+int dli_etcd_token_is_old(const struct dli_job *job)
 {
     return dli_etcd_at(job->base.lane)->user[0] && job->call.code > 0 &&
            (strstr(job->call.text, "invalid auth token") || strstr(job->call.text, "auth store is old"));
@@ -68,7 +74,7 @@ void dli_etcd_job_ended(struct dli_grpc_call *call)
 {
     struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
 
-    if (token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
+    if (dli_etcd_token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
         dli_etcd_logout(dli_etcd_at(job->base.lane));
         dli_etcd_start(job);
     } else if (call->status == DLOCK_NOT_FOUND && job->session && job->tries++ < DLI_ETCD_TRIES) {
@@ -131,7 +137,7 @@ static void change(struct dli_job *job)
 
 void dli_etcd_start(struct dli_job *job)
 {
-    static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
+    static void (*const verbs[DLI_VERBS + 1])(struct dli_job *) = {
         [DLI_VERB_EXCHANGE] = dli_etcd_exchange,
         [DLI_VERB_RENEW] = dli_etcd_renew,
         [DLI_VERB_ACQUIRE_ALL] = dli_etcd_acquire_all,
@@ -142,6 +148,7 @@ void dli_etcd_start(struct dli_job *job)
         [DLI_VERB_CHANGE] = change,
         [DLI_VERB_GATE] = dli_etcd_gate,
         [DLI_VERB_GATE_LEFT] = dli_etcd_gate_left,
+        [DLI_VERBS] = dli_etcd_round_begin,
     };
     void (*begin)(struct dli_job *) = verbs[job->request.verb];
 

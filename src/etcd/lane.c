@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include "kinds.h"
+#include "round.h"
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_etcd *etcd)
@@ -27,6 +28,7 @@ void dli_etcd_step(struct dli_lane *lane, int64_t now)
     dli_etcd_sessions_step(etcd, now);
     dli_etcd_gates_step(etcd);
     dli_etcd_exams_step(etcd, now);
+    dli_etcd_rounds_step(etcd, now);
     dli_grpc_step(&etcd->grpc, dli_now());
 }
 
@@ -40,6 +42,8 @@ int64_t dli_etcd_alarm(const struct dli_lane *lane)
     other = dli_etcd_sessions_alarm(dli_etcd_at(lane));
     at = other < at ? other : at;
     other = dli_etcd_exams_alarm(dli_etcd_at(lane));
+    at = other < at ? other : at;
+    other = dli_etcd_rounds_alarm(dli_etcd_at(lane));
     return other < at ? other : at;
 }
 
@@ -64,6 +68,7 @@ static struct dli_lane_job *fresh(struct dli_request *request)
     job->tries = 0;
     job->created = 0;
     job->session = NULL;
+    job->failed = NULL;
     return &job->base;
 }
 
@@ -107,6 +112,7 @@ void dli_etcd_shut(struct dli_lane *lane)
         dli_etcd_exams_end(etcd);
         dli_etcd_sessions_end(etcd);
         dli_grpc_shut(&etcd->grpc);
+        dli_etcd_rounds_end(etcd);
         dli_etcd_watches_end(etcd);
     }
     dli_lane_end(lane);

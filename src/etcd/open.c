@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "round.h"
 
 enum { MS = 1000 };
 
@@ -51,6 +51,7 @@ static void store_free(struct dli_store *store)
 
     dli_etcd_sessions_free(etcd);
     dli_etcd_forget_all(etcd);
+    dli_etcd_markers_free(etcd);
     dli_grpc_call_free(&etcd->login);
     dli_grpc_call_free(&etcd->alive);
     dli_grpc_call_free(&etcd->watches);
@@ -69,6 +70,7 @@ static const struct dli_store_ops ops = {
     .place_name = dli_etcd_place_name,
     .request_new = dli_etcd_request_new,
     .request_free = dli_etcd_request_free,
+    .txn_new = dli_etcd_txn_new,
     .shard = shard,
     .lane_new = dli_etcd_lane_new,
     .lane_free = dli_etcd_lane_free,
@@ -90,7 +92,7 @@ static const struct dli_store_traits traits = {
     .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
              1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
-    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_KEEP,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_KEEP | DLI_CAN_TRANSACTIONS,
 };
 
 static void set_members(struct dli_etcd *etcd, const struct dlock_options *options, const struct dli_site *site)
@@ -114,11 +116,23 @@ static void set_members(struct dli_etcd *etcd, const struct dlock_options *optio
     etcd->grpc.owner = etcd;
 }
 
+/* An outcome is found out within the time of two calls; the marker lasts longer. */
+static void set_times(struct dli_etcd *etcd, const struct dlock_options *options)
+{
+    int64_t lease = (options->number[DLI_OPT_LEASE_MS] + options->number[DLI_OPT_LOCK_DELAY_MS]) * MS;
+
+    etcd->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
+    etcd->drift_ppm = options->number[DLI_OPT_DRIFT_PPM];
+    etcd->markers_last = lease > 4 * etcd->patience ? lease : 4 * etcd->patience;
+}
+
 static void set_lists(struct dli_etcd *etcd)
 {
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
     dli_list_init(&etcd->exams);
+    dli_list_init(&etcd->markers);
+    dli_list_init(&etcd->resting);
 }
 
 dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
@@ -142,8 +156,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
     etcd->user = dli_options_text(options, DLI_OPT_USERNAME);
     etcd->password = dli_options_text(options, DLI_OPT_PASSWORD);
     etcd->anonymous = !etcd->user[0] && !dli_options_text(options, DLI_OPT_TLS_CERT_FILE)[0];
-    etcd->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
-    etcd->drift_ppm = options->number[DLI_OPT_DRIFT_PPM];
+    set_times(etcd, options);
     snprintf(etcd->text, sizeof etcd->text, "%.*s", (int)sizeof etcd->text - 1, site->target.text);
     etcd->store.ops = &ops;
     etcd->store.traits = &traits;

@@ -55,6 +55,15 @@ struct dli_etcd_txn {
 
 int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn);
 
+/* As many parts as wanted. */
+struct dli_etcd_long_txn {
+    size_t tests, then, otherwise; /* how many */
+    const struct dli_etcd_test *test;
+    const struct dli_etcd_step *then_step, *otherwise_step;
+};
+
+int dli_etcd_encode_long_txn(struct dli_buffer *out, const struct dli_etcd_long_txn *txn);
+
 struct dli_etcd_found {
     struct dli_etcd_bytes key, value;
     int64_t created, modified, lease;
@@ -80,6 +89,9 @@ void dli_etcd_reply_free(struct dli_etcd_reply *reply);
 
 /* A key of the result of a RANGE. */
 struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int result, size_t index);
+
+/* The first key of the result of a RANGE, of any number. Zero: there is no key. -1: there is no such result. */
+int dli_etcd_first_key(const struct dli_etcd_reply *reply, size_t result, struct dli_etcd_found *found);
 
 /* ---- leases */
 

@@ -90,34 +90,64 @@ static void fill_test(Etcd__Compare *to, const struct dli_etcd_test *test)
     }
 }
 
-static void fill_steps(struct step *to, Etcd__Operation **list, const struct dli_etcd_step *from, int count)
+/* Room for the parts of a request. */
+struct parts {
+    Etcd__Compare *test, **tests;
+    struct step *step;
+    Etcd__Operation **operation;
+};
+
+static void fill_steps(struct step *to, Etcd__Operation **list, const struct dli_etcd_step *from, size_t count)
 {
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         fill_step(&to[i], &from[i]);
         list[i] = &to[i].operation;
     }
 }
 
-int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn)
+static int encode(struct dli_buffer *out, const struct dli_etcd_long_txn *txn, const struct parts *parts)
 {
     Etcd__TxnRequest request = ETCD__TXN_REQUEST__INIT;
-    Etcd__Compare test[DLI_ETCD_STEPS], *tests[DLI_ETCD_STEPS];
-    struct step then[DLI_ETCD_STEPS], otherwise[DLI_ETCD_STEPS];
-    Etcd__Operation *success[DLI_ETCD_STEPS], *failure[DLI_ETCD_STEPS];
 
-    for (int i = 0; i < txn->tests; i++) {
-        fill_test(&test[i], &txn->test[i]);
-        tests[i] = &test[i];
+    for (size_t i = 0; i < txn->tests; i++) {
+        fill_test(&parts->test[i], &txn->test[i]);
+        parts->tests[i] = &parts->test[i];
     }
-    fill_steps(then, success, txn->then_step, txn->then);
-    fill_steps(otherwise, failure, txn->otherwise_step, txn->otherwise);
-    request.compare = tests;
-    request.n_compare = (size_t)txn->tests;
-    request.success = success;
-    request.n_success = (size_t)txn->then;
-    request.failure = failure;
-    request.n_failure = (size_t)txn->otherwise;
+    fill_steps(parts->step, parts->operation, txn->then_step, txn->then);
+    fill_steps(parts->step + txn->then, parts->operation + txn->then, txn->otherwise_step, txn->otherwise);
+    request.compare = parts->tests;
+    request.n_compare = txn->tests;
+    request.success = parts->operation;
+    request.n_success = txn->then;
+    request.failure = parts->operation + txn->then;
+    request.n_failure = txn->otherwise;
     return dli_etcd_pack(out, &request.base);
+}
+
+int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn)
+{
+    Etcd__Compare test[DLI_ETCD_STEPS], *tests[DLI_ETCD_STEPS];
+    struct step step[2 * DLI_ETCD_STEPS];
+    Etcd__Operation *operation[2 * DLI_ETCD_STEPS];
+    const struct parts parts = {test, tests, step, operation};
+    const struct dli_etcd_long_txn all = {(size_t)txn->tests, (size_t)txn->then, (size_t)txn->otherwise,
+                                          txn->test,          txn->then_step,    txn->otherwise_step};
+
+    return encode(out, &all, &parts);
+}
+
+int dli_etcd_encode_long_txn(struct dli_buffer *out, const struct dli_etcd_long_txn *txn)
+{
+    size_t steps = txn->then + txn->otherwise;
+    struct parts parts = {calloc(txn->tests + 1, sizeof *parts.test), calloc(txn->tests + 1, sizeof *parts.tests),
+                          calloc(steps + 1, sizeof *parts.step), calloc(steps + 1, sizeof *parts.operation)};
+    int failed = !parts.test || !parts.tests || !parts.step || !parts.operation || encode(out, txn, &parts);
+
+    free(parts.test);
+    free(parts.tests);
+    free(parts.step);
+    free(parts.operation);
+    return failed ? -1 : 0;
 }
 
 /* ---- the answer */
@@ -165,6 +195,20 @@ struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int 
     const Etcd__TxnResponse *response = reply->memory;
 
     return read_key(response->responses[result]->range->kvs[index]);
+}
+
+int dli_etcd_first_key(const struct dli_etcd_reply *reply, size_t result, struct dli_etcd_found *found)
+{
+    const Etcd__TxnResponse *response = reply->memory;
+    const Etcd__RangeResponse *range;
+
+    memset(found, 0, sizeof *found);
+    if (result >= response->n_responses || response->responses[result]->response_case != ETCD__RESULT__RESPONSE_RANGE ||
+        !(range = response->responses[result]->range))
+        return -1;
+    if (range->n_kvs > 0)
+        *found = read_key(range->kvs[0]);
+    return 0;
 }
 
 void dli_etcd_reply_free(struct dli_etcd_reply *reply)
