@@ -10,7 +10,8 @@ import pytest
 
 from harness.agent import Agent
 from harness.build import ROOT, clean_env
-from harness.etcd import Etcd, encoded
+from harness.etcd import Etcd
+from harness.etcd.users import CHEAP, LOCKS, enable, forget
 from harness.tls import Authority, Pair
 from harness.waiting import until
 
@@ -51,7 +52,6 @@ def test_what_etcd_does_not_do(etcd: Etcd, agent: Agent) -> None:
     lock = client.lock("job")
     lock.acquire(1, 0).ok
     assert lock.export(1).status == "UNSUPPORTED"
-    assert agent("txn", client.index).status == "UNSUPPORTED"
     assert lock.state(1) == "HELD"
 
 
@@ -83,33 +83,9 @@ def test_a_ping_and_a_check(new_etcd: Make, agent: Agent) -> None:
 # ---- users
 
 
-def enable(etcd: Etcd) -> str:
-    """Users root and locks, who may only use keys below job, marks and gates. Returns root's token."""
-    for user in ("root", "locks"):
-        etcd.call("auth/user/add", name=user, password=f"secret of {user}")
-    for role, key, end in (("keys", "job", "joc"), ("marks", "dlock_mark/", "dlock_mark0"), ("gates", "dlock_gate/", "dlock_gate0")):
-        etcd.call("auth/role/add", name=role)
-        permission = {"permType": "READWRITE", "key": encoded(key), "range_end": encoded(end)}
-        etcd.call("auth/role/grant", name=role, perm=permission)
-        etcd.call("auth/user/grant", user="locks", role=role)
-    etcd.call("auth/role/add", name="root")
-    etcd.call("auth/user/grant", user="root", role="root")
-    etcd.call("auth/enable")
-    return login(etcd)
-
-
-def login(etcd: Etcd) -> str:
-    etcd.nodes[0].token = etcd.call("auth/authenticate", name="root", password="secret of root")["token"]
-    return etcd.nodes[0].token
-
-
-CHEAP = ("--bcrypt-cost", "4")  # a login of the usual cost takes a second on a busy machine
-LOCKS = {"username": "locks", "password": "secret of locks"}
-
-
 def test_users(new_etcd: Make, agent: Agent) -> None:
     etcd = new_etcd(*CHEAP)
-    enable(etcd)
+    enable(etcd, job="joc")
     lock = agent.open(etcd, **LOCKS).lock("job")
     token = lock.acquire(1, 0).ok.token
     lock.release(1).ok
@@ -119,7 +95,7 @@ def test_users(new_etcd: Make, agent: Agent) -> None:
 @pytest.mark.parametrize("given", [{"username": "locks", "password": "wrong"}, {"username": "nobody", "password": "x"}, {}])
 def test_users_that_are_refused(new_etcd: Make, agent: Agent, given: dict[str, str]) -> None:
     etcd = new_etcd(*CHEAP)
-    enable(etcd)
+    enable(etcd, job="joc")
     client = agent.open(etcd, **given)
     answer = client.lock("job").acquire(1, 0)
     assert answer.status == "DENIED" and str(etcd.nodes[0].port) in answer.message, answer
@@ -128,7 +104,7 @@ def test_users_that_are_refused(new_etcd: Make, agent: Agent, given: dict[str, s
 
 def test_a_key_that_the_user_may_not_touch(new_etcd: Make, agent: Agent) -> None:
     etcd = new_etcd(*CHEAP)
-    enable(etcd)
+    enable(etcd, job="joc")
     client = agent.open(etcd, **LOCKS)
     answer = client.lock("other").acquire(1, 0)
     assert answer.status == "DENIED" and "permission denied" in answer.message, answer
@@ -143,16 +119,15 @@ def test_credentials_without_users(etcd: Etcd, agent: Agent) -> None:
 def test_a_token_that_ends(new_etcd: Make, agent: Agent) -> None:
     """The server forgets all tokens: the client logs in again, and no call fails."""
     etcd = new_etcd(*CHEAP)
-    enable(etcd)
+    enable(etcd, job="joc")
     client = agent.open(etcd, **LOCKS)
     lock = client.lock("job")
     for _ in range(3):
         lock.acquire(1, 0).ok
-        etcd.call("auth/disable")
-        etcd.nodes[0].token = ""
-        etcd.call("auth/enable")
-        login(etcd)
+        forget(etcd)
         lock.release(1).ok
+    forget(etcd)
+    client.lock("jobs", lease_ms=3000).acquire(1, 0).ok  # needs another lease first
     assert client.counters()["connects"] == 1
 
 

@@ -48,6 +48,7 @@ struct dli_etcd_session {
     int64_t asked;          /* stamp of the keep-alive without an answer; 0: none */
     int64_t ask_at;         /* the next keep-alive */
     int over;               /* lost: only its revocation is left to do */
+    int tries;              /* of the grant, with another token */
     int64_t gone;           /* over: the server has forgotten it by then */
     struct dli_link parked; /* jobs that wait for the grant, or for an answered keep-alive */
     struct dli_grpc_call call;
@@ -194,7 +195,7 @@ extern const struct dli_grpc_method dli_etcd_txn_method;
 void dli_etcd_job_ended(struct dli_grpc_call *call);
 
 /* Whether the server does not accept the token any more, and there is another one to be had. It has done nothing. */
-int dli_etcd_token_is_old(const struct dli_job *job);
+int dli_etcd_token_is_old(const struct dli_etcd *etcd, const struct dli_grpc_call *call);
 
 /* Decode the answer of a transaction, with so many results at least. 0; -1: the job has failed and is over. */
 int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply);

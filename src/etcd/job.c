@@ -64,17 +64,17 @@ static void call_failed(struct dli_job *job)
     dli_etcd_fail(job, job->call.status, job->call.reason.message);
 }
 
-int dli_etcd_token_is_old(const struct dli_job *job)
+int dli_etcd_token_is_old(const struct dli_etcd *etcd, const struct dli_grpc_call *call)
 {
-    return dli_etcd_at(job->base.lane)->user[0] && job->call.code > 0 &&
-           (strstr(job->call.text, "invalid auth token") || strstr(job->call.text, "auth store is old"));
+    return etcd->user[0] && call->code > 0 &&
+           (strstr(call->text, "invalid auth token") || strstr(call->text, "auth store is old"));
 }
 
 void dli_etcd_job_ended(struct dli_grpc_call *call)
 {
     struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
 
-    if (dli_etcd_token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
+    if (dli_etcd_token_is_old(dli_etcd_at(job->base.lane), call) && job->tries++ < DLI_ETCD_TRIES) {
         dli_etcd_logout(dli_etcd_at(job->base.lane));
         dli_etcd_start(job);
     } else if (call->status == DLOCK_NOT_FOUND && job->session && job->tries++ < DLI_ETCD_TRIES) {

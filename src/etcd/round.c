@@ -130,7 +130,7 @@ void dli_etcd_round_ended(struct dli_grpc_call *call)
 
     if (call->status == DLOCK_OK) {
         dli_etcd_round_of(job)->phase->answered(job);
-    } else if (dli_etcd_token_is_old(job) && job->tries++ < DLI_ETCD_TRIES) {
+    } else if (dli_etcd_token_is_old(dli_etcd_round_of(job)->etcd, call) && job->tries++ < DLI_ETCD_TRIES) {
         dli_etcd_logout(dli_etcd_round_of(job)->etcd);
         dli_etcd_round_go(job, dli_etcd_round_of(job)->phase);
     } else {

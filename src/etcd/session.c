@@ -88,6 +88,16 @@ static void grant_failed(struct dli_etcd_session *session, dlock_status status, 
     free_session(session);
 }
 
+static void ask_grant(struct dli_etcd_session *session)
+{
+    dli_buffer_drop(&session->call.out, session->call.out.size);
+    session->asked = dli_now();
+    if (dli_etcd_encode_lease_grant(&session->call.out, session->seconds))
+        grant_failed(session, DLOCK_OUT_OF_MEMORY, "no memory for a lease");
+    else
+        dli_grpc_begin(&session->etcd->grpc, &session->call);
+}
+
 static void grant_ended(struct dli_grpc_call *call)
 {
     struct dli_etcd_session *session = DLI_OBJECT(call, struct dli_etcd_session, call);
@@ -95,6 +105,11 @@ static void grant_ended(struct dli_grpc_call *call)
     const char *bytes;
     size_t size;
 
+    if (dli_etcd_token_is_old(session->etcd, call) && session->tries++ < DLI_ETCD_TRIES) {
+        dli_etcd_logout(session->etcd);
+        ask_grant(session);
+        return;
+    }
     if (call->status != DLOCK_OK) {
         grant_failed(session, call->status, call->reason.message);
         return;
@@ -123,13 +138,8 @@ static struct dli_etcd_session *session_new(struct dli_etcd *etcd, int64_t secon
     session->seconds = seconds;
     session->call.method = &grant_method;
     session->call.deadline = INT64_MAX;
-    session->asked = dli_now();
     dli_list_init(&session->parked);
     dli_list_init(&session->link);
-    if (dli_etcd_encode_lease_grant(&session->call.out, seconds)) {
-        free(session);
-        return NULL;
-    }
     dli_list_append(&etcd->sessions, &session->link);
     return session;
 }
@@ -157,7 +167,7 @@ int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dl
     if (job->request.deadline < session->call.deadline)
         session->call.deadline = job->request.deadline;
     if (!begun)
-        dli_grpc_begin(&etcd->grpc, &session->call);
+        ask_grant(session);
     return 0;
 }
 
