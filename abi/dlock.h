@@ -1129,10 +1129,11 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
  *
  * The handle serves one round after the other. dlock_txn_watch begins a round; commit, rollback or a failure of the
- * connection ends it. A round has a connection of its own: one of an earlier round, or a new one within the budget of
- * connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is closed
- * after any failure, by dlock_txn_free in the middle of its round, and by dlock_client_close.
- * Errors: DLOCK_UNSUPPORTED (not on a quorum, etcd, ZooKeeper or in memory).
+ * connection ends it. On Redis a round has a connection of its own: one of an earlier round, or a new one within the
+ * budget of connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is
+ * closed after any failure, by dlock_txn_free in the middle of its round, and by dlock_client_close. On etcd all rounds
+ * share the client's connection, and what was lost with it is sent again.
+ * Errors: DLOCK_UNSUPPORTED (not on a quorum, ZooKeeper or in memory).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1147,7 +1148,7 @@ void dlock_txn_free(dlock_txn *txn);
 
 /*
  * Watch a key before you read it. The first call begins a round. A key that does not exist can be watched, too; one
- * that expires counts as changed.
+ * that expires counts as changed. On etcd a key that was made and deleted again since it was found absent does not.
  * Errors: DLOCK_INVALID_ARGUMENT after the first write of the round and, on a cluster, for a key of another slot: the
  * round goes on. After any other failure the round is over and nothing is watched: DLOCK_UNREACHABLE (also when the
  * budget of connections is used up), DLOCK_DENIED, DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY,
@@ -1167,8 +1168,9 @@ dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_
 
 /*
  * Read the value of a key, at most 1 MiB. Values that are read one after the other may belong to different moments;
- * only the commit says that those of the watched keys belonged together. *ret_size is the size of the value, also
- * after DLOCK_BUFFER_TOO_SMALL: call again with more room. buffer may be NULL when size is 0.
+ * only the commit says that those of the watched keys belonged together. On etcd the value of a watched key is that at
+ * its watch. *ret_size is the size of the value, also after DLOCK_BUFFER_TOO_SMALL: call again with more room. buffer may
+ * be NULL when size is 0.
  * Errors: DLOCK_NOT_FOUND, DLOCK_NO_TRANSACTION, DLOCK_BUFFER_TOO_SMALL, DLOCK_INVALID_ARGUMENT after the first write
  * of the round. The round goes on after these, and after DLOCK_WRONG_KIND (not a string), DLOCK_DENIED and
  * DLOCK_SERVER_*. The round is over after DLOCK_UNREACHABLE, DLOCK_OUT_OF_MEMORY and DLOCK_PROTOCOL_ERROR (also: the
@@ -1189,7 +1191,8 @@ dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_si
 
 /*
  * Queue a write: the key gets a value of at most 1 MiB, which expires after ttl_ms. -1: it never expires, whatever it
- * did before. Nothing is sent before the commit. The round goes on after an error.
+ * did before. On etcd ttl_ms is rounded up to whole seconds, and to the shortest lease that the server grants. Nothing is
+ * sent before the commit. The round goes on after an error.
  * Errors: DLOCK_NO_TRANSACTION, DLOCK_INVALID_ARGUMENT (also beyond 4096 writes or 16 MiB in one round).
  * Threads: one at a time per transaction. Blocks: never. Since: 0.1
  */
@@ -1216,11 +1219,12 @@ dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, 
  * Do all writes in their order, with nothing in between. Without writes: find out whether what was read still holds.
  * The round is over after any answer.
  * Errors: DLOCK_CONFLICT: a watched key was changed; begin again. DLOCK_UNKNOWN_OUTCOME: no answer came; all writes
- * were done or none. DLOCK_SERVER_ERROR: the message says which of two cases it is. Either the transaction was refused,
- * and nothing was written. Or one write failed (dlock_txn_incr of a value that is no number): the message names its
- * key, and the other writes were done, because Redis does not roll back. After any other failure nothing was written:
- * DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE, DLOCK_DENIED, the other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR,
- * DLOCK_OUT_OF_MEMORY.
+ * were done or none. On etcd the library then asks whether they were done; this status means that nobody answered that
+ * within the command timeout either. DLOCK_SERVER_ERROR: the message says which of two cases it is. Either the transaction
+ * was refused, and nothing was written. Or one write failed (dlock_txn_incr of a value that is no number): the message
+ * names its key, and the other writes were done, because Redis does not roll back. On etcd nothing is written then. After
+ * any other failure nothing was written: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE, DLOCK_DENIED, the other DLOCK_SERVER_*,
+ * DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
  * Threads: one at a time per transaction. Blocks: up to twice the command timeout. Since: 0.1
  */
 DLOCK_API

@@ -660,6 +660,39 @@ ETCD = (
     (Mutant(812, "a delay is no part of the server's lease", edits=(
         ("etcd/exchange.c", "    if (dli_etcd_enter(job, job->request.exchange.wish.lease + job->request.exchange.delay, put_now))", "    if (dli_etcd_enter(job, job->request.exchange.wish.lease, put_now))"),
     )), "test_etcd_permits.py", "keeps_others_out"),
+    (Mutant(960, "a commit compares no key", edits=(
+        ("etcd/commit.c", "    for (size_t i = 0; i < round->seen_count; i++)\n        test[count++] =", "    for (size_t i = 0; i < 0 * round->seen_count; i++)\n        test[count++] ="),
+    )), "test_etcd_transactions.py", "is_a_conflict"),
+    (Mutant(961, "a key that was not there is not compared", edits=(
+        ("etcd/commit.c", "    for (size_t i = 0; i < round->seen_count; i++)\n        test[count++] =", "    for (size_t i = 0; i < round->seen_count; i++)\n        test[round->seen[i].modified ? count++ : count] ="),
+    )), "test_etcd_transactions.py", "is_a_conflict"),
+    (Mutant(962, "a key is compared by its creation", edits=(
+        ("etcd/commit.c", "{.target = DLI_ETCD_MODIFIED,\n                                               .key", "{.target = DLI_ETCD_CREATED,\n                                               .key"),
+    )), "test_etcd_transactions.py", "is_a_conflict"),
+    (Mutant(963, "a commit does not compare its marker", edits=(
+        ("etcd/commit.c", "    if (round->marker)\n        test[count++] =", "    if (0)\n        test[count++] ="),
+    )), "test_etcd_transactions.py", "l20"),
+    (Mutant(964, "after a lost answer the commit is sent again, and nobody asks", edits=(
+        ("etcd/commit.c", "        round->why = job->call.reason;\n        ask(job);", "        round->why = job->call.reason;\n        (job->tries < 0 ? ask : dli_etcd_plan)(job);"),
+    )), "test_etcd_transactions.py", "others_write"),
+    (Mutant(965, "the question changes nothing", edits=(
+        ("etcd/commit.c", "    step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);", "    step = dli_etcd_then(&txn, DLI_ETCD_RANGE, txn.test[0].key);"),
+    )), "test_etcd_transactions.py", "l20"),
+    (Mutant(966, "of two writes of a key the first one wins", edits=(
+        ("etcd/fold.c", "    effect->deletes = write->kind == DLI_TXN_DELETE;\n", "    if (!fresh)\n        return 0;\n    effect->deletes = write->kind == DLI_TXN_DELETE;\n"),
+    )), "test_etcd_transactions.py", "in_their_order"),
+    (Mutant(967, "what something is added to is read once", edits=(
+        ("etcd/commit.c", "    changed = torn ? -1 : dli_etcd_bases_take(round, reply, 1);", "    changed = torn ? -1 : 0;"),
+    )), "test_etcd_transactions.py", "others_add"),
+    (Mutant(968, "the lease of what was not written stays", edits=(
+        ("etcd/commit.c", "    if (status != DLOCK_OK)\n        end_terms(round);", "    if (status < DLOCK_OK - 100000)\n        end_terms(round);"),
+    )), "test_etcd_transactions.py", "given_back"),
+    (Mutant(969, "a lost answer to a read ends the round", edits=(
+        ("etcd/round.c", "    if (job->call.status != DLOCK_UNREACHABLE || !dli_etcd_round_again(job))\n        dli_etcd_round_over", "    if (job->call.status != DLOCK_OK || !dli_etcd_round_again(job))\n        dli_etcd_round_over"),
+    )), "test_etcd_transactions.py", "l19"),
+    (Mutant(970, "a new session's lease is asked for with an old token", edits=(
+        ("etcd/session.c", "    if (dli_etcd_token_is_old(session->etcd, call) && session->tries++ < DLI_ETCD_TRIES) {", "    if (session->tries < 0) {"),
+    )), "test_etcd_transactions.py", "test_users"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.

@@ -36,7 +36,7 @@ GROUPS = {
     "latch": ("dlock_latch", "the count of a distributed latch"),
     "event": ("dlock_event", "what happened to a lock"),
     "constants and types": ("dlock_types", "the constants and types of libdlock"),
-    "transaction": ("dlock_txn", "optimistic transactions on Redis"),
+    "transaction": ("dlock_txn", "optimistic transactions"),
 }
 ALSO = "**dlock**(7), **dlock_options**(7), " + ", ".join(f"**{page}**(3)" for page, _ in GROUPS.values())
 

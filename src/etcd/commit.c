@@ -1,19 +1,14 @@
 /*
- * commit.c: the commit of a round, see round.h. Belongs to lane 0's thread.
- *
- * bases -> session -> terms -> sending -> (no answer) asking -> sending ...
+ * commit.c: the commit of a round: it is sent, and after a lost answer its marker is asked. See round.h; what comes before is in
+ * prepare.c. Belongs to lane 0's thread.
  */
 #include "round.h"
 
 #include <stdlib.h>
 
-enum { TURNS = 100, MOST = 1000000000 };
+enum { TURNS = 100 };
 
-static const struct dli_etcd_phase asking, sending, bases, terms;
-
-static void find_session(struct dli_job *job);
-static void session_failed(struct dli_job *job, dlock_status status, const char *sentence);
-static void next_term(struct dli_job *job);
+static const struct dli_etcd_phase asking;
 
 /* ---- the end */
 
@@ -25,7 +20,7 @@ static void end_terms(struct dli_etcd_round *round)
 }
 
 /* The outcome is known. */
-static void over(struct dli_job *job, dlock_status status, const char *sentence)
+void dli_etcd_commit_over(struct dli_job *job, dlock_status status, const char *sentence)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
 
@@ -37,12 +32,12 @@ static void over(struct dli_job *job, dlock_status status, const char *sentence)
     dli_etcd_round_over(job, status, sentence);
 }
 
-static void nothing_written(struct dli_job *job, const dlock_error *why)
+void dli_etcd_nothing_written(struct dli_job *job, const dlock_error *why)
 {
     dlock_error said = {.code = DLOCK_OK};
 
     dli_fail(&said, why->code, "nothing was written: %s", why->message);
-    over(job, why->code, said.message);
+    dli_etcd_commit_over(job, why->code, said.message);
 }
 
 /* Nobody knows what the server has in the marker: it is used no more. */
@@ -57,216 +52,12 @@ static void unknown(struct dli_job *job, const char *because)
     dli_etcd_round_over(job, DLOCK_UNKNOWN_OUTCOME, said.message);
 }
 
-static int decode(const struct dli_job *job, struct dli_etcd_reply *reply)
+int dli_etcd_round_decode(const struct dli_job *job, struct dli_etcd_reply *reply)
 {
     size_t size;
     const char *bytes = dli_grpc_answer(&job->call, &size);
 
     return bytes ? dli_etcd_decode_txn(bytes, size, reply) : -1;
-}
-
-/* Nothing was sent that writes. */
-static void not_begun(struct dli_job *job)
-{
-    if (job->call.status != DLOCK_UNREACHABLE || !dli_etcd_round_again(job))
-        nothing_written(job, &job->call.reason);
-}
-
-/* ---- bases: the values that something is added to */
-
-static int is_base(const struct dli_etcd_seen *seen)
-{
-    return !seen->watched;
-}
-
-/* A step for each base. Returns how many there are. */
-static size_t read_bases(const struct dli_etcd_round *round, struct dli_etcd_step *step)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < round->seen_count; i++)
-        if (is_base(&round->seen[i]))
-            step[count++] = (struct dli_etcd_step){
-                .kind = DLI_ETCD_RANGE, .key = dli_etcd_text(round->seen[i].key, round->seen[i].key_size), .limit = 1};
-    return count;
-}
-
-/* Take the bases from results, from this one on. Returns how many have changed, or -1: no memory, or no such results. */
-static int take_bases(struct dli_etcd_round *round, const struct dli_etcd_reply *reply, size_t from)
-{
-    struct dli_etcd_found found;
-    int changed = 0;
-
-    for (size_t i = 0; i < round->seen_count; i++) {
-        struct dli_etcd_seen *seen = &round->seen[i];
-
-        if (!is_base(seen))
-            continue;
-        if (dli_etcd_first_key(reply, from++, &found))
-            return -1;
-        changed += found.modified != seen->modified;
-        if (dli_etcd_seen_set(round, seen, &found))
-            return -1;
-    }
-    return changed;
-}
-
-static int encode_bases(struct dli_job *job)
-{
-    struct dli_etcd_round *round = dli_etcd_round_of(job);
-    struct dli_etcd_step *step = calloc(round->seen_count + 1, sizeof *step);
-    struct dli_etcd_long_txn txn = {.then_step = step};
-    int failed;
-
-    if (!step)
-        return -1;
-    txn.then = read_bases(round, step);
-    failed = dli_etcd_encode_long_txn(&job->call.out, &txn);
-    free(step);
-    return failed;
-}
-
-static void bases_read(struct dli_job *job)
-{
-    struct dli_etcd_round *round = dli_etcd_round_of(job);
-    struct dli_etcd_reply reply;
-    int taken = -1;
-
-    if (decode(job, &reply) == 0) {
-        taken = take_bases(round, &reply, 0);
-        dli_etcd_reply_free(&reply);
-    }
-    if (taken < 0)
-        over(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd, or there is no memory for it.");
-    else
-        find_session(job);
-}
-
-static const struct dli_etcd_phase bases = {&dli_etcd_round_method, encode_bases, bases_read, not_begun};
-
-/* ---- a session for the marker */
-
-static void plan(struct dli_job *job)
-{
-    struct dli_etcd_round *round = dli_etcd_round_of(job);
-    dlock_error reason = {.code = DLOCK_OK};
-
-    if (dli_etcd_fold(round, &reason) != DLOCK_OK)
-        over(job, reason.code, reason.message);
-    else
-        next_term(job);
-}
-
-static void have_session(struct dli_job *job)
-{
-    job->failed = NULL;
-    if (job->session->over)
-        find_session(job);
-    else
-        plan(job);
-}
-
-static void find_session(struct dli_job *job)
-{
-    job->failed = session_failed;
-    if (dli_etcd_enter(job, dli_etcd_round_of(job)->etcd->markers_last, have_session))
-        have_session(job);
-}
-
-/* As a phase, so that it can be begun anew. */
-static int no_call(struct dli_job *job)
-{
-    (void)job;
-    return -1;
-}
-
-static void find_again(struct dli_job *job)
-{
-    if (job->call.status == DLOCK_CLOSED)
-        over(job, DLOCK_CLOSED, NULL);
-    else
-        find_session(job);
-}
-
-static const struct dli_etcd_phase finding = {&dli_etcd_round_method, no_call, NULL, find_again};
-
-static void session_failed(struct dli_job *job, dlock_status status, const char *sentence)
-{
-    dlock_error why = {.code = DLOCK_OK};
-
-    dli_etcd_round_of(job)->phase = &finding;
-    dli_fail(&why, status, "%s", sentence);
-    if (status != DLOCK_UNREACHABLE || !dli_etcd_round_again(job))
-        nothing_written(job, &why);
-}
-
-/* ---- terms: leases for values with a time to live, one for each length */
-
-static int64_t seconds_of(int64_t ttl_ms)
-{
-    int64_t seconds = ttl_ms / 1000 + (ttl_ms % 1000 > 0);
-
-    return seconds < MOST ? seconds : MOST;
-}
-
-/* The lease for an effect; 0: it is not granted yet. */
-static int64_t term_of(const struct dli_etcd_round *round, int64_t seconds)
-{
-    for (size_t i = 0; i < round->terms; i++)
-        if (round->term[i].seconds == seconds)
-            return round->term[i].id;
-    return 0;
-}
-
-/* The next effect whose lease is not granted. NULL: there is none. */
-static struct dli_etcd_effect *without_term(struct dli_etcd_round *round)
-{
-    for (size_t i = 0; i < round->effects; i++) {
-        struct dli_etcd_effect *effect = &round->effect[i];
-
-        if (effect->ttl_ms > 0 && !(effect->lease = term_of(round, seconds_of(effect->ttl_ms))))
-            return effect;
-    }
-    return NULL;
-}
-
-static int encode_term(struct dli_job *job)
-{
-    return dli_etcd_encode_lease_grant(&job->call.out, seconds_of(without_term(dli_etcd_round_of(job))->ttl_ms));
-}
-
-static void term_granted(struct dli_job *job)
-{
-    struct dli_etcd_round *round = dli_etcd_round_of(job);
-    struct dli_etcd_lease lease = {0};
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
-    struct dli_etcd_term *more = realloc(round->term, (round->terms + 1) * sizeof *more);
-
-    if (more)
-        round->term = more;
-    if (!more || !bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
-        over(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease, or there is no memory for it.");
-        return;
-    }
-    round->term[round->terms++] = (struct dli_etcd_term){seconds_of(without_term(round)->ttl_ms), lease.id};
-    next_term(job);
-}
-
-static const struct dli_grpc_method grant_method = {.path = "/etcdserverpb.Lease/LeaseGrant",
-                                                    .ended = dli_etcd_round_ended};
-static const struct dli_etcd_phase terms = {&grant_method, encode_term, term_granted, not_begun};
-
-static void next_term(struct dli_job *job)
-{
-    struct dli_etcd_round *round = dli_etcd_round_of(job);
-
-    if (without_term(round))
-        dli_etcd_round_go(job, &terms);
-    else if (!round->marker && !(round->marker = dli_etcd_marker_take(round->etcd, job->session)))
-        over(job, DLOCK_OUT_OF_MEMORY, "no memory for the commit");
-    else
-        dli_etcd_round_go(job, &sending);
 }
 
 /* ---- sending */
@@ -315,7 +106,7 @@ static int encode_parts(struct dli_job *job, struct dli_etcd_test *test, struct 
                                                       .lease = round->marker->session};
         otherwise[0] = (struct dli_etcd_step){.kind = DLI_ETCD_RANGE, .key = marker, .limit = 1};
         txn.then = round->effects + 1;
-        txn.otherwise = 1 + read_bases(round, otherwise + 1);
+        txn.otherwise = 1 + dli_etcd_bases_steps(round, otherwise + 1);
     }
     txn.tests = write_tests(round, marker, test);
     return dli_etcd_encode_long_txn(&job->call.out, &txn);
@@ -346,9 +137,9 @@ static void send_again(struct dli_job *job, void (*how)(struct dli_job *job))
     if (++round->turns < TURNS && dli_now() < round->due)
         how(job);
     else if (round->why.code != DLOCK_OK)
-        nothing_written(job, &round->why);
+        dli_etcd_nothing_written(job, &round->why);
     else
-        over(job, DLOCK_CONFLICT, "a key that is added to changes too often; nothing was written");
+        dli_etcd_commit_over(job, DLOCK_CONFLICT, "a key that is added to changes too often; nothing was written");
 }
 
 /* A revision is another one: that of the marker, of a base, or of a watched key. */
@@ -359,21 +150,22 @@ static void refused_by_revision(struct dli_job *job, const struct dli_etcd_reply
     int changed, torn;
 
     if (!round->marker) {
-        over(job, DLOCK_CONFLICT, "a watched key was changed; nothing was written");
+        dli_etcd_commit_over(job, DLOCK_CONFLICT, "a watched key was changed; nothing was written");
         return;
     }
     torn = dli_etcd_first_key(reply, 0, &found);
-    changed = torn ? -1 : take_bases(round, reply, 1);
+    changed = torn ? -1 : dli_etcd_bases_take(round, reply, 1);
     if (changed < 0) {
-        over(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd, or there is no memory for it.");
+        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR,
+                             "The server sent what is no answer of etcd, or there is no memory for it.");
         return;
     }
     if (found.modified == round->marker->revision && changed == 0) {
-        over(job, DLOCK_CONFLICT, "a watched key was changed; nothing was written");
+        dli_etcd_commit_over(job, DLOCK_CONFLICT, "a watched key was changed; nothing was written");
         return;
     }
     round->marker->revision = found.modified;
-    send_again(job, plan);
+    send_again(job, dli_etcd_plan);
 }
 
 static void ask(struct dli_job *job)
@@ -389,18 +181,18 @@ static void answered(struct dli_job *job)
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     struct dli_etcd_reply reply;
 
-    if (decode(job, &reply)) {
+    if (dli_etcd_round_decode(job, &reply)) {
         dli_fail(&round->why, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
         if (round->marker)
             ask(job);
         else
-            over(job, DLOCK_PROTOCOL_ERROR, round->why.message);
+            dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, round->why.message);
         return;
     }
     if (reply.succeeded) {
         if (round->marker)
             round->marker->revision = reply.revision;
-        over(job, DLOCK_OK, NULL);
+        dli_etcd_commit_over(job, DLOCK_OK, NULL);
     } else {
         refused_by_revision(job, &reply);
     }
@@ -418,11 +210,10 @@ static void lease_is_gone(struct dli_job *job)
     round->why = job->call.reason;
     round->why.code = DLOCK_UNREACHABLE;
     if (++round->turns > TURNS) {
-        nothing_written(job, &round->why);
+        dli_etcd_nothing_written(job, &round->why);
         return;
     }
-    job->failed = session_failed;
-    dli_etcd_refresh(job, job->session, have_session);
+    dli_etcd_session_check(job);
 }
 
 static void refused(struct dli_job *job)
@@ -436,7 +227,7 @@ static void refused(struct dli_job *job)
     else if (strstr(job->call.text, "too large") || strstr(job->call.text, "larger than max"))
         dli_fail(&why, DLOCK_SERVER_ERROR, "%s The option --max-request-bytes allows 1.5 MiB if it is not given.",
                  job->call.reason.message);
-    nothing_written(job, &why);
+    dli_etcd_nothing_written(job, &why);
 }
 
 /* No good answer. Without a marker nothing was to be written. */
@@ -450,7 +241,7 @@ static void not_answered(struct dli_job *job)
     } else if (refusal) {
         refused(job);
     } else if (!round->marker || !job->call.sent) {
-        not_begun(job);
+        dli_etcd_not_begun(job);
     } else if (job->call.status == DLOCK_CLOSED) {
         unknown(job, "the client was closed before the answer came");
     } else {
@@ -459,7 +250,7 @@ static void not_answered(struct dli_job *job)
     }
 }
 
-static const struct dli_etcd_phase sending = {&dli_etcd_round_method, encode_commit, answered, not_answered};
+const struct dli_etcd_phase dli_etcd_sending = {&dli_etcd_round_method, encode_commit, answered, not_answered};
 
 /* ---- asking: was it done? */
 
@@ -486,10 +277,10 @@ static void judge(struct dli_job *job, const struct dli_etcd_found *found)
 
     if (found->modified && dli_etcd_same(found->value, dli_etcd_verdict(round, 1, done))) {
         round->marker->revision = found->modified;
-        over(job, DLOCK_OK, NULL);
+        dli_etcd_commit_over(job, DLOCK_OK, NULL);
     } else if (found->modified && dli_etcd_same(found->value, dli_etcd_verdict(round, 0, undone))) {
         round->marker->revision = found->modified;
-        send_again(job, next_term);
+        send_again(job, dli_etcd_terms);
     } else {
         unknown(job, "the key that knew is gone");
     }
@@ -501,13 +292,13 @@ static void told(struct dli_job *job)
     struct dli_etcd_reply reply;
     struct dli_etcd_found found;
 
-    if (decode(job, &reply)) {
+    if (dli_etcd_round_decode(job, &reply)) {
         unknown(job, "The server sent what is no answer of etcd.");
         return;
     }
     if (reply.succeeded) {
         round->marker->revision = reply.revision;
-        send_again(job, next_term);
+        send_again(job, dli_etcd_terms);
     } else if (dli_etcd_first_key(&reply, 0, &found)) {
         unknown(job, "The server sent what is no answer of etcd.");
     } else {
@@ -537,11 +328,9 @@ void dli_etcd_commit(struct dli_job *job)
     round->turns = 0;
     round->why.code = DLOCK_OK;
     if (round->base.count == 0)
-        dli_etcd_round_go(job, &sending);
+        dli_etcd_round_go(job, &dli_etcd_sending);
     else if (dli_etcd_fold_needs(round))
-        over(job, DLOCK_OUT_OF_MEMORY, "no memory for the writes");
-    else if (round->seen_count > seen)
-        dli_etcd_round_go(job, &bases);
+        dli_etcd_commit_over(job, DLOCK_OUT_OF_MEMORY, "no memory for the writes");
     else
-        find_session(job);
+        dli_etcd_prepare(job, round->seen_count > seen);
 }

@@ -112,8 +112,37 @@ void dli_etcd_rounds_step(struct dli_etcd *etcd, int64_t now);
 int64_t dli_etcd_rounds_alarm(const struct dli_etcd *etcd);
 void dli_etcd_rounds_end(struct dli_etcd *etcd);
 
+/* ---- prepare.c */
+
+/* Make all ready, then send. needs_bases: keys that something is added to were not read yet. */
+void dli_etcd_prepare(struct dli_job *job, int needs_bases);
+
+/* The same from the effects on; and from the leases of values on. */
+void dli_etcd_plan(struct dli_job *job);
+void dli_etcd_terms(struct dli_job *job);
+
+/* The same when the session may be over. */
+void dli_etcd_session_check(struct dli_job *job);
+
+/* A call has failed before anything was sent that writes. */
+void dli_etcd_not_begun(struct dli_job *job);
+
+/* A step for each key that something is added to, and that is not watched. Returns how many there are. */
+size_t dli_etcd_bases_steps(const struct dli_etcd_round *round, struct dli_etcd_step *step);
+
+/* Take their results, from this one on. Returns how many have changed, or -1: no memory, or no such results. */
+int dli_etcd_bases_take(struct dli_etcd_round *round, const struct dli_etcd_reply *reply, size_t from);
+
 /* ---- commit.c */
 void dli_etcd_commit(struct dli_job *job);
+extern const struct dli_etcd_phase dli_etcd_sending;
+
+/* The outcome is known. sentence as in dli_etcd_round_over. */
+void dli_etcd_commit_over(struct dli_job *job, dlock_status status, const char *sentence);
+void dli_etcd_nothing_written(struct dli_job *job, const dlock_error *why);
+
+/* 0, or -1: it is no answer of a transaction. */
+int dli_etcd_round_decode(const struct dli_job *job, struct dli_etcd_reply *reply);
 
 /* ---- fold.c */
 

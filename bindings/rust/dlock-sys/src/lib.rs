@@ -498,29 +498,32 @@ extern "C" {
     /// server's own, 1 to 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
     ///
     /// The handle serves one round after the other. `dlock_txn_watch` begins a round; commit, rollback or a failure
-    /// of the connection ends it. A round has a connection of its own: one of an earlier round, or a new one within
-    /// the budget of `connects_per_second`. Up to 8 of them stay with the client between rounds, for any handle. A
-    /// connection is closed after any failure, by `dlock_txn_free` in the middle of its round, and by
-    /// `dlock_client_close`.
+    /// of the connection ends it. On Redis a round has a connection of its own: one of an earlier round, or a new
+    /// one within the budget of `connects_per_second`. Up to 8 of them stay with the client between rounds, for any
+    /// handle. A connection is closed after any failure, by `dlock_txn_free` in the middle of its round, and by
+    /// `dlock_client_close`. On etcd all rounds share the client's connection, and what was lost with it is sent
+    /// again.
     pub fn dlock_txn_new(client: *mut dlock_client, ret_txn: *mut *mut dlock_txn, reterr: *mut dlock_error) -> dlock_status;
     /// Give the handle back. NULL is fine. What was not committed is dropped, and nothing stays watched.
     pub fn dlock_txn_free(txn: *mut dlock_txn);
     /// Watch a key before you read it. The first call begins a round. A key that does not exist can be watched,
-    /// too; one that expires counts as changed.
+    /// too; one that expires counts as changed. On etcd a key that was made and deleted again since it was found
+    /// absent does not.
     pub fn dlock_txn_watch(txn: *mut dlock_txn, key: *const c_char, key_size: usize, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_txn_watch`, but the result comes as an event. `dlock_txn_free` is allowed meanwhile: the call ends
     /// as it would.
     pub fn dlock_txn_submit_watch(txn: *mut dlock_txn, key: *const c_char, key_size: usize, tag: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Read the value of a key, at most 1 MiB. Values that are read one after the other may belong to different
-    /// moments; only the commit says that those of the watched keys belonged together. `*ret_size` is the size of
-    /// the value, also after `DLOCK_BUFFER_TOO_SMALL`: call again with more room. buffer may be NULL when size is
-    /// 0.
+    /// moments; only the commit says that those of the watched keys belonged together. On etcd the value of a
+    /// watched key is that at its watch. `*ret_size` is the size of the value, also after `DLOCK_BUFFER_TOO_SMALL`:
+    /// call again with more room. buffer may be NULL when size is 0.
     pub fn dlock_txn_get(txn: *mut dlock_txn, key: *const c_char, key_size: usize, buffer: *mut u8, size: usize, ret_size: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_txn_get`, but the result comes as an event with the value, see `dlock_event_data`.
     /// `DLOCK_FIELD_VALUE` is its size in bytes.
     pub fn dlock_txn_submit_get(txn: *mut dlock_txn, key: *const c_char, key_size: usize, tag: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Queue a write: the key gets a value of at most 1 MiB, which expires after `ttl_ms`. -1: it never expires,
-    /// whatever it did before. Nothing is sent before the commit. The round goes on after an error.
+    /// whatever it did before. On etcd `ttl_ms` is rounded up to whole seconds, and to the shortest lease that the
+    /// server grants. Nothing is sent before the commit. The round goes on after an error.
     pub fn dlock_txn_set(txn: *mut dlock_txn, key: *const c_char, key_size: usize, value: *const u8, value_size: usize, ttl_ms: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Queue a write: add by to the decimal number in the key. A key that does not exist counts as 0. Errors are
     /// those of `dlock_txn_set`.

@@ -375,10 +375,11 @@ impl Client {
     /// server's own, 1 to 65536 bytes of any kind; the namespace of locks does not apply. Nothing is sent yet.
     ///
     /// The handle serves one round after the other. `dlock_txn_watch` begins a round; commit, rollback or a failure
-    /// of the connection ends it. A round has a connection of its own: one of an earlier round, or a new one within
-    /// the budget of `connects_per_second`. Up to 8 of them stay with the client between rounds, for any handle. A
-    /// connection is closed after any failure, by `dlock_txn_free` in the middle of its round, and by
-    /// `dlock_client_close`.
+    /// of the connection ends it. On Redis a round has a connection of its own: one of an earlier round, or a new
+    /// one within the budget of `connects_per_second`. Up to 8 of them stay with the client between rounds, for any
+    /// handle. A connection is closed after any failure, by `dlock_txn_free` in the middle of its round, and by
+    /// `dlock_client_close`. On etcd all rounds share the client's connection, and what was lost with it is sent
+    /// again.
     pub fn txn_new(&self) -> Result<Txn, Error> {
         let mut ret_txn = null_mut();
         call(|reterr| unsafe { sys::dlock_txn_new(self.0.as_ptr(), &mut ret_txn, reterr) })?;
@@ -665,7 +666,8 @@ impl Event {
 
 impl Txn {
     /// Watch a key before you read it. The first call begins a round. A key that does not exist can be watched,
-    /// too; one that expires counts as changed.
+    /// too; one that expires counts as changed. On etcd a key that was made and deleted again since it was found
+    /// absent does not.
     pub fn watch(&mut self, key: &[u8]) -> Result<(), Error> {
         call(|reterr| unsafe { sys::dlock_txn_watch(self.0.as_ptr(), key.as_ptr().cast(), key.len(), reterr) })
     }
@@ -675,9 +677,9 @@ impl Txn {
         call(|reterr| unsafe { sys::dlock_txn_submit_watch(self.0.as_ptr(), key.as_ptr().cast(), key.len(), tag, reterr) })
     }
     /// Read the value of a key, at most 1 MiB. Values that are read one after the other may belong to different
-    /// moments; only the commit says that those of the watched keys belonged together. `*ret_size` is the size of
-    /// the value, also after `DLOCK_BUFFER_TOO_SMALL`: call again with more room. buffer may be NULL when size is
-    /// 0.
+    /// moments; only the commit says that those of the watched keys belonged together. On etcd the value of a
+    /// watched key is that at its watch. `*ret_size` is the size of the value, also after `DLOCK_BUFFER_TOO_SMALL`:
+    /// call again with more room. buffer may be NULL when size is 0.
     pub fn get(&mut self, key: &[u8], buffer: &mut [u8]) -> Result<usize, Error> {
         let mut ret_size = 0;
         call(|reterr| unsafe { sys::dlock_txn_get(self.0.as_ptr(), key.as_ptr().cast(), key.len(), buffer.as_mut_ptr(), buffer.len(), &mut ret_size, reterr) })?;
@@ -689,7 +691,8 @@ impl Txn {
         call(|reterr| unsafe { sys::dlock_txn_submit_get(self.0.as_ptr(), key.as_ptr().cast(), key.len(), tag, reterr) })
     }
     /// Queue a write: the key gets a value of at most 1 MiB, which expires after `ttl_ms`. -1: it never expires,
-    /// whatever it did before. Nothing is sent before the commit. The round goes on after an error.
+    /// whatever it did before. On etcd `ttl_ms` is rounded up to whole seconds, and to the shortest lease that the
+    /// server grants. Nothing is sent before the commit. The round goes on after an error.
     pub fn set(&mut self, key: &[u8], value: &[u8], ttl_ms: i64) -> Result<(), Error> {
         call(|reterr| unsafe { sys::dlock_txn_set(self.0.as_ptr(), key.as_ptr().cast(), key.len(), value.as_ptr(), value.len(), ttl_ms, reterr) })
     }
