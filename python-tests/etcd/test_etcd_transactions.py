@@ -5,6 +5,7 @@ import base64
 import os
 import subprocess
 import sys
+import threading
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -311,12 +312,11 @@ def test_l22_the_sum_is_exact_whoever_leads(new_etcd: Make, changes: int) -> Non
 # ---- lost on the way
 
 
-@pytest.mark.parametrize("rounds", times(25, 200))
 @pytest.mark.parametrize("way", ["up", "down"])
 @pytest.mark.timeout(300)
-def test_l19_a_cut_at_every_message(etcd: Etcd, new_proxy: Make, agent: Agent, way: str, rounds: int) -> None:
+def test_l19_a_cut_at_every_message(etcd: Etcd, new_proxy: Make, agent: Agent, way: str) -> None:
     """Requests (up) or answers (down) are lost at the nth message, for every n: each round is done once, and each says so."""
-    for n in range(1, rounds + 1):
+    for n in range(1, 1000):
         etcd.clear()
         proxy = new_proxy(etcd.nodes[0])
         nth = Nth(getattr(proxy, way), n)
@@ -334,8 +334,6 @@ def test_l19_a_cut_at_every_message(etcd: Etcd, new_proxy: Make, agent: Agent, w
         client.close(5000).ok
         if not nth.fired:
             break
-    else:
-        n += 1
     tell(done=n, fired=n - 1)
     assert n > 8
 
@@ -381,16 +379,26 @@ def test_l20_a_commit_that_arrives_late_does_nothing(etcd: Etcd, new_proxy: Make
     warm = begun(client, "warm")
     warm.set("warm", "x", -1).ok
     warm.commit().ok
+    told, answered, over = (threading.Event() for _ in range(3))
+
+    def deliver(link: Any, data: bytes) -> None:
+        """The server gets it late, and has time to answer."""
+        told.wait(30)
+        proxy.down.on("dlock_txn/", call=lambda other, _: other is link and answered.set(), times=None)  # what etcd reads when it refuses
+        link.server.sendall(data)
+        until(lambda: answered.is_set() or "late" in etcd.keys())
+        link.cut()
+        over.set()
+
     txn = begun(client, "absent")
     txn.set("late", "x", -1).ok
-    gate = proxy.up.pause_at(DONE)
+    proxy.up.on(DONE, call=deliver)
     answer = txn.commit()
     assert answer.status == "UNREACHABLE" and "nothing was written" in answer.message, answer
-    gate.wait()
     assert [text for text in markers(etcd) if text.endswith(b"undone")]
-    links = len(proxy.links)
-    gate.open()
-    until(lambda: len(proxy.links) < links)
+    told.set()
+    assert over.wait(30)
+    assert sorted(users(etcd)) == ["warm"]
     again = begun(client, "absent")
     again.set("later", "x", -1).ok
     again.commit().ok

@@ -166,7 +166,7 @@ L-15 20 etcd: a client is cut off from the leader
 L-16 30 etcd: most members have slow disks
 L-17 1 etcd: the leader's disk is full
 L-18 10 etcd: a member's clock is a day ahead
-L-19 60 etcd: the nth request, or the nth answer, of a transaction is lost
+L-19 1 etcd: the nth request, or the nth answer, of a transaction is lost
 L-20 1 etcd: a commit arrives after its caller was told that nothing was written
 L-21 1 etcd: no member answers a commit, nor the question whether it was done
 L-22 8 etcd: the leader is killed, or stopped, while processes count by transactions

@@ -117,7 +117,7 @@ export class Client extends EventEmitter implements AsyncDisposable {
   latch(name: Bytes, options?: Options): Latch;
   /** 1 to 16 locks of this client as one: all are acquired, or none. DUPLICATE_NAME. */
   multiLock(...members: Lock[]): Lock;
-  /** An optimistic transaction over keys of the server. UNSUPPORTED on a quorum, etcd and ZooKeeper. */
+  /** An optimistic transaction over keys of the server. UNSUPPORTED on a quorum and on ZooKeeper. */
   transaction(): Transaction;
   /** Ask the server whether it answers. UNREACHABLE, DENIED, SERVER_... */
   ping(options?: Timeout): Promise<void>;

@@ -282,7 +282,7 @@ impl Client {
     /// As [`crate::Client::transaction`].
     ///
     /// # Errors
-    /// `Unsupported` on a quorum and on etcd.
+    /// `Unsupported` on a quorum and on `ZooKeeper`.
     pub fn transaction(&self) -> Result<Transaction> {
         Ok(Transaction { raw: self.0.shared.client.0.txn_new()?, client: self.clone() })
     }

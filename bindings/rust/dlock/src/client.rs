@@ -174,7 +174,7 @@ impl Client {
     /// An optimistic transaction over keys of the server.
     ///
     /// # Errors
-    /// `Unsupported` on a quorum and on etcd.
+    /// `Unsupported` on a quorum and on `ZooKeeper`.
     pub fn transaction(&self) -> Result<Transaction> {
         Ok(Transaction { raw: self.0.txn_new()? })
     }
