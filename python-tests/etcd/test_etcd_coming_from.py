@@ -51,7 +51,7 @@ def program(calls: list[str], *imports: str) -> str:
         lines.append(call)
         if "err" in names:
             lines.append("if err != nil { panic(err) }")
-        lines += [f"_ = {name.strip()}" for name in names.split(",") if name.strip() != "err"]
+        lines += [f"_ = {name.strip()}" for name in names.split(",") if name.strip() not in ("err", "_")]
     return SOURCE.format(imports="\n".join(imports), lines="\n".join(lines))
 
 
