@@ -139,8 +139,8 @@ int dli_etcd_encode_txn(struct dli_buffer *out, const struct dli_etcd_txn *txn)
 int dli_etcd_encode_long_txn(struct dli_buffer *out, const struct dli_etcd_long_txn *txn)
 {
     size_t steps = txn->then + txn->otherwise;
-    struct parts parts = {calloc(txn->tests + 1, sizeof *parts.test), calloc(txn->tests + 1, sizeof *parts.tests),
-                          calloc(steps + 1, sizeof *parts.step), calloc(steps + 1, sizeof *parts.operation)};
+    struct parts parts = {calloc(txn->tests + 1, sizeof *parts.test), calloc(txn->tests + 1, sizeof(void *)),
+                          calloc(steps + 1, sizeof *parts.step), calloc(steps + 1, sizeof(void *))};
     int failed = !parts.test || !parts.tests || !parts.step || !parts.operation || encode(out, txn, &parts);
 
     free(parts.test);

@@ -152,10 +152,19 @@ static const struct dli_txn_ops ops = {
     .push = push,
 };
 
+static struct handle *handle_new(struct dli_redis_txns *txns)
+{
+    struct handle *handle = calloc(1, sizeof *handle);
+
+    if (handle)
+        handle->txns = txns;
+    return handle;
+}
+
 struct dli_txn *dli_redis_txn_new(struct dli_redis_txns *txns, const struct dli_conn_config *config,
                                   struct dli_budget *budget, int64_t patience)
 {
-    struct handle *handle = calloc(1, sizeof *handle);
+    struct handle *handle = handle_new(txns);
 
     if (!handle)
         return NULL;
@@ -163,6 +172,5 @@ struct dli_txn *dli_redis_txn_new(struct dli_redis_txns *txns, const struct dli_
     handle->txn.config = config;
     handle->txn.budget = budget;
     handle->txn.patience = patience;
-    handle->txns = txns;
     return &handle->txn.base;
 }
