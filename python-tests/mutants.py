@@ -673,7 +673,7 @@ ETCD = (
         ("etcd/commit.c", "    if (round->marker)\n        test[count++] =", "    if (0)\n        test[count++] ="),
     )), "test_etcd_transactions.py", "l20"),
     (Mutant(964, "after a lost answer the commit is sent again, and nobody asks", edits=(
-        ("etcd/commit.c", "        round->why = job->call.reason;\n        ask(job);", "        round->why = job->call.reason;\n        (job->tries < 0 ? ask : dli_etcd_plan)(job);"),
+        ("etcd/commit.c", "        find_out(job, round->loose ? &asking : &looking);", "        dli_etcd_plan(job);"),
     )), "test_etcd_transactions.py", "others_write"),
     (Mutant(965, "the question changes nothing", edits=(
         ("etcd/commit.c", "    step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);", "    step = dli_etcd_then(&txn, DLI_ETCD_RANGE, txn.test[0].key);"),

@@ -8,7 +8,7 @@
 
 enum { TURNS = 100 };
 
-static const struct dli_etcd_phase asking;
+static const struct dli_etcd_phase asking, looking;
 
 /* ---- the end */
 
@@ -168,12 +168,13 @@ static void refused_by_revision(struct dli_job *job, const struct dli_etcd_reply
     send_again(job, dli_etcd_plan);
 }
 
-static void ask(struct dli_job *job)
+/* Find out, by this phase, whether it was done. */
+static void find_out(struct dli_job *job, const struct dli_etcd_phase *how)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
 
     job->request.deadline = round->due + round->etcd->patience;
-    dli_etcd_round_go(job, &asking);
+    dli_etcd_round_go(job, how);
 }
 
 static void answered(struct dli_job *job)
@@ -183,8 +184,9 @@ static void answered(struct dli_job *job)
 
     if (dli_etcd_round_decode(job, &reply)) {
         dli_fail(&round->why, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+        round->loose = 0;
         if (round->marker)
-            ask(job);
+            find_out(job, &asking);
         else
             dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, round->why.message);
         return;
@@ -230,6 +232,12 @@ static void refused(struct dli_job *job)
     dli_etcd_nothing_written(job, &why);
 }
 
+/* etcd has no space. It refuses to write, and the commit that filled it was done all the same. */
+static int is_full(const struct dli_job *job)
+{
+    return job->call.code > 0 && job->call.status == DLOCK_SERVER_OUT_OF_MEMORY;
+}
+
 /* No good answer. Without a marker nothing was to be written. */
 static void not_answered(struct dli_job *job)
 {
@@ -246,7 +254,8 @@ static void not_answered(struct dli_job *job)
         unknown(job, "the client was closed before the answer came");
     } else {
         round->why = job->call.reason;
-        ask(job);
+        round->loose = !is_full(job);
+        find_out(job, round->loose ? &asking : &looking);
     }
 }
 
@@ -269,20 +278,24 @@ static int encode_question(struct dli_job *job)
     return dli_etcd_encode_txn(&job->call.out, &txn);
 }
 
-/* The marker was written before: by the commit, or by an earlier question. */
-static void judge(struct dli_job *job, const struct dli_etcd_found *found)
+/* The marker was read. */
+static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     char done[DLI_ETCD_VERDICT_MAX], undone[DLI_ETCD_VERDICT_MAX];
+    struct dli_etcd_found found;
+    int there = dli_etcd_first_key(reply, 0, &found) == 0 && found.modified;
 
-    if (found->modified && dli_etcd_same(found->value, dli_etcd_verdict(round, 1, done))) {
-        round->marker->revision = found->modified;
+    if (there && dli_etcd_same(found.value, dli_etcd_verdict(round, 1, done))) {
+        round->marker->revision = found.modified;
         dli_etcd_commit_over(job, DLOCK_OK, NULL);
-    } else if (found->modified && dli_etcd_same(found->value, dli_etcd_verdict(round, 0, undone))) {
-        round->marker->revision = found->modified;
+    } else if (there && dli_etcd_same(found.value, dli_etcd_verdict(round, 0, undone))) {
+        round->marker->revision = found.modified;
         send_again(job, dli_etcd_terms);
+    } else if (round->loose) {
+        unknown(job, "its marker does not say");
     } else {
-        unknown(job, "the key that knew is gone");
+        dli_etcd_nothing_written(job, &round->why);
     }
 }
 
@@ -290,19 +303,16 @@ static void told(struct dli_job *job)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     struct dli_etcd_reply reply;
-    struct dli_etcd_found found;
 
     if (dli_etcd_round_decode(job, &reply)) {
         unknown(job, "The server sent what is no answer of etcd.");
         return;
     }
-    if (reply.succeeded) {
+    if (reply.succeeded && round->phase == &asking) {
         round->marker->revision = reply.revision;
         send_again(job, dli_etcd_terms);
-    } else if (dli_etcd_first_key(&reply, 0, &found)) {
-        unknown(job, "The server sent what is no answer of etcd.");
     } else {
-        judge(job, &found);
+        judge(job, &reply);
     }
     dli_etcd_reply_free(&reply);
 }
@@ -311,11 +321,26 @@ static void not_told(struct dli_job *job)
 {
     int hopeless = job->call.status == DLOCK_CLOSED || dli_grpc_refused(&job->call);
 
-    if (hopeless || !dli_etcd_round_again(job))
+    if (is_full(job))
+        find_out(job, &looking);
+    else if (hopeless || !dli_etcd_round_again(job))
         unknown(job, job->call.reason.message);
 }
 
 static const struct dli_etcd_phase asking = {&dli_etcd_round_method, encode_question, told, not_told};
+
+/* ---- looking: etcd is full, and takes no question that writes */
+
+static int encode_look(struct dli_job *job)
+{
+    char key[DLI_ETCD_MARKER_MAX];
+    struct dli_etcd_txn txn = {0};
+
+    dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_marker_key(dli_etcd_round_of(job)->marker, key));
+    return dli_etcd_encode_txn(&job->call.out, &txn);
+}
+
+static const struct dli_etcd_phase looking = {&dli_etcd_round_method, encode_look, told, not_told};
 
 /* ---- the begin */
 

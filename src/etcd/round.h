@@ -73,7 +73,8 @@ struct dli_etcd_round {
     struct dli_etcd_marker *marker;
     int64_t number;  /* of the commit */
     int turns;       /* how often it was sent */
-    dlock_error why; /* no answer came */
+    int loose;       /* no answer came: a copy of the commit may be under way */
+    dlock_error why; /* that, or another reason not to know the outcome */
 };
 
 static inline struct dli_etcd_round *dli_etcd_round_of(const struct dli_job *job)

@@ -67,10 +67,11 @@ void dli_grpc_judge(struct dli_grpc_call *call, const char *member)
 int dli_grpc_refused(const struct dli_grpc_call *call)
 {
     switch (call->code) {
+    case RESOURCE_EXHAUSTED: /* what fills the space is refused, and done all the same */
+        return !strstr(call->text, "space");
     case INVALID_ARGUMENT:
     case NOT_FOUND:
     case PERMISSION_DENIED:
-    case RESOURCE_EXHAUSTED:
     case FAILED_PRECONDITION:
     case UNIMPLEMENTED:
     case UNAUTHENTICATED:
