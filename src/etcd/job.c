@@ -61,6 +61,8 @@ static void call_failed(struct dli_job *job)
 
     request->sent |= job->call.sent;
     request->refused = request->sent && job->tries == 0 && dli_grpc_refused(&job->call);
+    if (dli_etcd_take_back(job))
+        return;
     dli_etcd_fail(job, job->call.status, job->call.reason.message);
 }
 

@@ -59,6 +59,9 @@ void dli_etcd_gate_left(struct dli_job *job);
 void dli_etcd_gates_step(struct dli_etcd *etcd);
 void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news);
 
+/* ---- full.c: 1: the job goes on; its call was refused for want of space, and its keys are deleted first. 0: no such job. */
+int dli_etcd_take_back(struct dli_job *job);
+
 /* ---- rest.c */
 
 /* A lease of at least this time in microseconds, which nobody keeps alive. answered decodes the lease. */
