@@ -693,6 +693,13 @@ ETCD = (
     (Mutant(970, "a new session's lease is asked for with an old token", edits=(
         ("etcd/session.c", "    if (dli_etcd_token_is_old(session->etcd, call) && session->tries++ < DLI_ETCD_TRIES) {", "    if (session->tries < 0) {"),
     )), "test_etcd_transactions.py", "test_users"),
+    (Mutant(971, "what etcd refuses without space was not done", edits=(
+        ("etcd/full.c", "    if (!puts || job->failed", "    if (puts >= 0 || job->failed"),
+        ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
+    )), "test_etcd_faults.py", "l23"),
+    (Mutant(972, "a commit that etcd refuses without space was not done", edits=(
+        ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
+    )), "test_etcd_transactions.py", "l23"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.

@@ -1,11 +1,14 @@
 """Faults on etcd: what is lost on the way, holders that stop, leases that end, keys that are deleted, members that fail."""
 from __future__ import annotations
 
+import os
+import threading
 from typing import Any, Callable
 
 import pytest
 
 from harness.agent import Agent, now
+from harness.build import LIBRARY
 from harness.engines.forks import check_apart, check_not_kept
 from harness.engines.nth import Nth
 from harness.etcd import Etcd
@@ -13,6 +16,10 @@ from harness.faults import times
 from harness.proxy import Proxy
 from harness.tally import tell
 from harness.waiting import until
+
+os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
+
+import dlock
 
 Make = Callable[..., Any]
 
@@ -243,3 +250,37 @@ def test_l10_a_fork_does_not_keep_the_lease(etcd: Etcd, agent: Agent) -> None:
 
 def test_l10_a_child_has_its_own_session(etcd: Etcd, new_agent: Make) -> None:
     check_apart(new_agent(), new_agent().open(etcd), etcd)
+
+
+# ---- space
+
+
+@pytest.mark.parametrize("kind", ["lock", "write_lock", "multi_lock"])
+def test_l23_what_fills_the_space_is_refused_and_done(new_etcd: Make, kind: str) -> None:
+    """etcd refuses what fills its space, after it has done it. Who was refused has nothing, and nothing is left of it."""
+    etcd = new_etcd("--quota-backend-bytes", str(2 << 20))
+    clients = [dlock.Client(etcd.url) for _ in range(4)]
+    held: set[str] = set()
+    refused: list[str] = []
+
+    def work(number: int) -> None:
+        client = clients[number % 4]
+        for turn in range(10000):
+            names = [f"job{number}-{turn}-{part}-{'x' * 900}" for part in range(2 if kind == "multi_lock" else 1)]
+            lock = client.multi_lock(*map(client.lock, names)) if kind == "multi_lock" else getattr(client, kind)(names[0])
+            try:
+                assert lock.acquire(timeout=0)
+            except dlock.ServerOutOfMemory:
+                refused.extend(names)
+                return
+            held.update(names)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+    assert {key.partition("/")[0] for key in etcd.keys("job")} == held and len(refused) >= 32
+    for client in clients:
+        client.close()
+    until(lambda: etcd.keys("job") == [])

@@ -497,6 +497,35 @@ def test_values_that_are_large(etcd: Etcd, client: Client) -> None:
             txn.commit()
 
 
+def test_l23_what_fills_the_space_is_refused_and_done(new_etcd: Make) -> None:
+    """etcd refuses what fills its space, after it has done it. Who is told that nothing was written has written nothing."""
+    etcd = new_etcd("--quota-backend-bytes", str(12 << 20))
+    clients = [Client(etcd.url) for _ in range(8)]
+    done: set[str] = set()
+
+    def work(number: int) -> None:
+        with clients[number].transaction_begin() as txn:
+            for turn in range(100):
+                txn.watch("absent")
+                txn.set(f"k{number}-{turn}", b"x" * 700000)
+                try:
+                    txn.commit()
+                except dlock.ServerOutOfMemory as error:
+                    assert "nothing was written" in error.message
+                    return
+                done.add(f"k{number}-{turn}")
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+    found = etcd.call("kv/range", key="k", range_end="l", keys_only=True)["kvs"]
+    assert {base64.b64decode(one["key"]).decode() for one in found} == done
+    for client in clients:
+        client.close()
+
+
 def test_no_space(new_etcd: Make, agent: Agent) -> None:
     etcd = new_etcd("--quota-backend-bytes", "1048576")
     client = agent.open(etcd)

@@ -170,6 +170,7 @@ L-19 1 etcd: the nth request, or the nth answer, of a transaction is lost
 L-20 1 etcd: a commit arrives after its caller was told that nothing was written
 L-21 1 etcd: no member answers a commit, nor the question whether it was done
 L-22 8 etcd: the leader is killed, or stopped, while processes count by transactions
+L-23 1 etcd: it has no space, and refuses what it has done
 M-01 200 mixed library versions N−1 / N on one lock, both roles
 M-02 1 clients with different W, ρ, W_max
 M-03 1 wrong backend order in quorum config, duplicate node
