@@ -7,7 +7,7 @@
 #include "etcd/codec/etcd.pb-c.h"
 #include "worlds.h"
 
-enum { E_NOT_FOUND = 5, E_UNAVAILABLE = 14, E_VALUE = 100 };
+enum { E_NOT_FOUND = 5, E_UNAVAILABLE = 14, E_VALUE = 1200 };
 
 struct e_key {
     struct e_key *next;
@@ -36,7 +36,8 @@ struct e_data {
     struct e_event *history;
     int64_t revision, compacted;
     int events, room;
-    int64_t ids, rate; /* rate: of the leader's clock */
+    int64_t ids, rate;              /* rate: of the leader's clock */
+    const struct w_process *caller; /* whose transaction this is; NULL: of nobody */
 };
 
 extern struct e_data e;

@@ -69,7 +69,7 @@ struct answer {
     Etcd__PutResponse put[48];
     Etcd__DeleteResponse deleted[48];
     Etcd__KeyValue kv[FOUND], *kvs[FOUND];
-    struct e_key copy[FOUND];
+    struct e_key *copy[FOUND];
     int used;
 };
 
@@ -80,10 +80,12 @@ static Etcd__KeyValue *add_kv(struct answer *answer, const struct e_key *key)
 
     if (i >= FOUND)
         abort();
-    answer->copy[i] = *key;
+    if (!(answer->copy[i] = malloc(sizeof *key)))
+        abort();
+    *answer->copy[i] = *key;
     etcd__key_value__init(kv);
-    kv->key = data_of(answer->copy[i].name, key->size);
-    kv->value = data_of(answer->copy[i].value, key->value_size);
+    kv->key = data_of(answer->copy[i]->name, key->size);
+    kv->value = data_of(answer->copy[i]->value, key->value_size);
     kv->create_revision = key->created;
     kv->mod_revision = key->modified;
     kv->version = key->version;
@@ -163,6 +165,9 @@ static void put(const Etcd__PutRequest *request, int64_t revision)
     key->value_size = request->value.len;
     for (size_t i = 0; i < key->value_size; i++)
         key->value[i] = (char)request->value.data[i];
+    if (w_latch_of(key->name, key->size) >= 0)
+        w_judge_counted(e.caller, w_latch_of(key->name, key->size), strtoll(key->value, NULL, 10),
+                        w_latch_number(key->value, key->value_size));
 }
 
 static void run_step(struct answer *answer, int i, const Etcd__Operation *step, int64_t revision)
@@ -229,8 +234,10 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
         free(answer);
         return;
     }
+    e.caller = call->wire->process;
     for (size_t i = 0; i < count; i++)
         run_step(answer, (int)i, step[i], revision);
+    e.caller = NULL;
     e_commit(revision);
     answer->header = header();
     answer->txn.header = &answer->header;
@@ -238,6 +245,8 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
     answer->txn.n_responses = count;
     if (!unsure(call))
         e_answer(call, &answer->txn.base, 1);
+    for (int i = 0; i < answer->used; i++)
+        free(answer->copy[i]);
     free(answer);
 }
 

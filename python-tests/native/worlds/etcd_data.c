@@ -94,6 +94,8 @@ int e_delete(struct e_bytes key, struct e_bytes end, int64_t revision)
         *at = one->next;
         note(one, 1, revision);
         w_judge_freed(one->created, 0);
+        if (w_latch_of(one->name, one->size) >= 0)
+            w_judge_counted(e.caller, w_latch_of(one->name, one->size), 0, 0);
         one->next = gone;
         gone = one;
         count++;
@@ -218,15 +220,16 @@ static int expire(void)
     return 1;
 }
 
-/* How many permits there are stays when all is over. */
-static int is_total(const struct e_key *key)
+/* How many permits there are stays when all is over, and what is left of a latch. */
+static int stays(const struct e_key *key)
 {
-    return key->size > 6 && memcmp(key->name + key->size - 6, "/total", 6) == 0;
+    return (key->size > 6 && memcmp(key->name + key->size - 6, "/total", 6) == 0) ||
+           w_latch_of(key->name, key->size) >= 0;
 }
 
 static int is_claim(const struct e_key *key)
 {
-    return key->size > 4 && memcmp(key->name, "lock", 4) == 0 && !is_total(key);
+    return key->size > 4 && memcmp(key->name, "lock", 4) == 0 && (w.latches || !stays(key));
 }
 
 static int remove_claim(void)
@@ -258,7 +261,7 @@ static int left(char out[W_KEY])
     int count = 0;
 
     for (struct e_key *key = e.keys; key; key = key->next)
-        if (!is_total(key) && ++count)
+        if (!stays(key) && ++count)
             snprintf(out, W_KEY, "%.*s", (int)key->size, key->name);
     for (struct e_lease *lease = e.leases; lease; lease = lease->next, count++)
         snprintf(out, W_KEY, "lease %lld", (long long)lease->id);
@@ -273,6 +276,7 @@ static int64_t claim_of(int64_t token)
 const struct w_model w_etcd = {
     .scheme = "etcd",
     .without = 1U << W_LAG | W_OF_MEMORY,
+    .without_latches = 1U << W_EXPIRE,
     .begin = begin,
     .end = end,
     .opened = e_http_opened,

@@ -1,10 +1,10 @@
 /*
  * main.c: dlock_worlds: command line and summary. What it simulates: see worlds.h.
  *
- *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --seeds FIRST:COUNT [--void-ok]
- *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores] --verbose SEED       one run, event by event
+ *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores | --latches] --seeds FIRST:COUNT [--void-ok]
+ *   dlock_worlds [--world etcd|zookeeper|memory] [--semaphores | --latches] --verbose SEED       one run, event by event
  *
- * With --semaphores the world has permit semaphores, in memory plain ones too, else locks.
+ * With --semaphores the world has permit semaphores, in memory plain ones too; with --latches it has those, else locks.
  *
  * Exits with 0 when every rule held, 1 when one was violated, 2 when it could not run, 3 when some fault never struck: then the
  * seeds prove nothing.
@@ -36,7 +36,7 @@ static int print_void(const struct w_stats *stats)
     int found = 0;
 
     for (int i = 0; i < W_FAULT_COUNT; i++) {
-        if (stats->fired[i] > 0 || w.model->without & 1U << i)
+        if (stats->fired[i] > 0 || w_without((enum w_fault)i))
             continue;
         printf("void: the fault %s never struck\n", names[i]);
         found = 1;
@@ -59,7 +59,7 @@ static int choose_world(const char *name)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: dlock_worlds [--world etcd|zookeeper|memory] [--semaphores]"
+    fprintf(stderr, "usage: dlock_worlds [--world etcd|zookeeper|memory] [--semaphores | --latches]"
                     " (--seeds FIRST:COUNT [--void-ok] | --verbose SEED)\n");
     return 2;
 }
@@ -83,13 +83,15 @@ int main(int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--semaphores") == 0) {
             w.semaphores = 1;
+        } else if (strcmp(argv[i], "--latches") == 0) {
+            w.latches = 1;
         } else if (strcmp(argv[i], "--void-ok") == 0) {
             void_ok = 1;
         } else {
             return usage();
         }
     }
-    if (count == 0)
+    if (count == 0 || (w.semaphores && w.latches))
         return usage();
     for (uint64_t i = 0; i < count; i++)
         if (w_run_seed(first + i)) {

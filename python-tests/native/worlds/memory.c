@@ -105,17 +105,6 @@ static int64_t claim_of(int64_t token)
 
 /* ---- faults */
 
-static struct w_process *somebody(void)
-{
-    for (int i = 0; i < 20; i++) {
-        struct w_process *process = &w.process[w_below(w.plan.processes)];
-
-        if (!process->crashed && !process->closing)
-            return process;
-    }
-    return NULL;
-}
-
 static int do_fault(struct w_process *process, const char *what, const char *name, int64_t value)
 {
     dlock_status status;
@@ -172,7 +161,7 @@ static int jump(struct w_process *process)
 static int strike(enum w_fault fault)
 {
     int64_t long_ms = w_below(2 * w.plan.lease / W_MS);
-    struct w_process *process = somebody();
+    struct w_process *process = w_process_any();
 
     if (!process)
         return 0;
@@ -193,16 +182,39 @@ static int strike(enum w_fault fault)
 
 static void heal(void)
 {
-    struct w_process *process = somebody();
+    struct w_process *process = w_process_any();
 
     if (process)
         do_fault(process, "heal", "", 0);
+}
+
+/* ---- latches */
+
+static int64_t count_of(struct dli_world *all, const struct dli_place *place)
+{
+    const struct dli_memory_cell *cell = dli_memory_cell(all, place->name, place->size, 0);
+
+    return cell && cell->there ? cell->count : 0;
+}
+
+void __real_dli_memory_change(struct dli_memory *memory, struct dli_request *request);
+void __wrap_dli_memory_change(struct dli_memory *memory, struct dli_request *request);
+void __wrap_dli_memory_change(struct dli_memory *memory, struct dli_request *request)
+{
+    const char *id = request->change.id;
+    int64_t before = count_of(memory->world, request->place), after;
+
+    __real_dli_memory_change(memory, request);
+    after = count_of(memory->world, request->place);
+    if (w.latches && after != before)
+        w_judge_counted(w.current, request->place->name[4] - '0', after, w_latch_number(id, strlen(id)));
 }
 
 const struct w_model w_memory = {
     .scheme = "memory",
     .without = 1U << W_REQUEST_LOST | 1U << W_REPLY_LOST | 1U << W_LATE | 1U << W_SILENT | 1U << W_MEMBER |
                1U << W_LEADER | 1U << W_UNSURE | 1U << W_EXPIRE | 1U << W_FORGET | 1U << W_CLOCK | 1U << W_LAG,
+    .without_latches = 1U << W_DELETE,
     .together = 1,
     .begin = begin,
     .end = end,

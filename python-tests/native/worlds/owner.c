@@ -5,7 +5,7 @@
 
 static void step(void *what, int64_t number);
 
-static void later(struct w_owner *owner, int64_t time)
+void w_owner_later(struct w_owner *owner, int64_t time)
 {
     w_at(w.now + w_between(1, time), step, owner, ++owner->version);
 }
@@ -13,15 +13,15 @@ static void later(struct w_owner *owner, int64_t time)
 void w_owner_begin(struct w_owner *owner)
 {
     owner->state = W_IDLE;
-    later(owner, w.plan.think);
+    w_owner_later(owner, w.plan.think);
 }
 
-static void rest(struct w_owner *owner)
+void w_owner_rest(struct w_owner *owner)
 {
     owner->state = W_IDLE;
     owner->token = owner->doubted_at = owner->forced_at = 0;
     owner->told = 0;
-    later(owner, w.plan.think);
+    w_owner_later(owner, w.plan.think);
 }
 
 static dlock_lock *lock_of(const struct w_owner *owner)
@@ -33,6 +33,10 @@ static void ask(struct w_owner *owner)
 {
     if (w.now > w.plan.work_end)
         return;
+    if (w.latches) {
+        w_latch_ask(owner);
+        return;
+    }
     owner->lock = (int)w_below(w.plan.locks);
     owner->side = w_sides() > 1 && w_percent(40);
     owner->wait = w_percent(25) ? 0 : w_percent(40) ? w_between(10 * W_MS, 8 * W_SECOND) : -1;
@@ -42,9 +46,9 @@ static void ask(struct w_owner *owner)
             owner->lock, owner->side, (long long)owner->wait);
     if (dlock_lock_submit_acquire(lock_of(owner), owner->number, owner->wait < 0 ? -1 : owner->wait / W_MS,
                                   owner->number, NULL) != DLOCK_OK)
-        rest(owner);
+        w_owner_rest(owner);
     else if (w_percent(8))
-        later(owner, 3 * W_SECOND);
+        w_owner_later(owner, 3 * W_SECOND);
 }
 
 static void release(struct w_owner *owner)
@@ -52,7 +56,7 @@ static void release(struct w_owner *owner)
     owner->state = W_LEAVING;
     w_trace("owner %d.%lld releases %d", owner->process->index, (long long)owner->number, owner->lock);
     if (dlock_lock_submit_release(lock_of(owner), owner->number, owner->number, NULL) != DLOCK_OK)
-        rest(owner);
+        w_owner_rest(owner);
 }
 
 static void act(struct w_owner *owner)
@@ -88,7 +92,7 @@ static void acquired(struct w_owner *owner, const int64_t *field)
     w_trace("owner %d.%lld has %d, side %d, token %lld", owner->process->index, (long long)owner->number, owner->lock,
             owner->side, (long long)owner->token);
     w_judge_granted(owner);
-    later(owner, w_percent(15) ? 3 * w.plan.lease : w.plan.hold);
+    w_owner_later(owner, w_percent(15) ? 3 * w.plan.lease : w.plan.hold);
 }
 
 static void lost(struct w_process *process, const int64_t *field)
@@ -108,7 +112,7 @@ static void lost(struct w_process *process, const int64_t *field)
         if (owner->told > 1)
             w_violated("LOST came twice");
         if (owner->state == W_HOLDING)
-            later(owner, w.plan.think);
+            w_owner_later(owner, w.plan.think);
     }
 }
 
@@ -117,7 +121,7 @@ void w_owner_told(struct w_process *process, const int64_t *field)
     struct w_owner *owner;
 
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_DONE) {
-        w_process_told(process, field);
+        (w.latches ? w_latch_told : w_process_told)(process, field);
         return;
     }
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_LOG) {
@@ -129,6 +133,10 @@ void w_owner_told(struct w_process *process, const int64_t *field)
     if (process->closing)
         return;
     owner = &process->owner[(field[DLOCK_FIELD_TAG] - 1) % W_OWNERS];
+    if (w.latches) {
+        w_latch_waited(owner, (dlock_status)field[DLOCK_FIELD_STATUS]);
+        return;
+    }
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_ACQUIRED)
         acquired(owner, field);
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_ACQUIRE_FAILED) {
@@ -138,10 +146,10 @@ void w_owner_told(struct w_process *process, const int64_t *field)
         if (w.plan.calm && field[DLOCK_FIELD_STATUS] != DLOCK_BUSY && field[DLOCK_FIELD_STATUS] != DLOCK_TIMED_OUT &&
             field[DLOCK_FIELD_STATUS] != DLOCK_CANCELLED)
             w_violated("calm: an acquisition failed with %lld", (long long)field[DLOCK_FIELD_STATUS]);
-        rest(owner);
+        w_owner_rest(owner);
     }
     if (field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_RELEASED || field[DLOCK_FIELD_TYPE] == DLOCK_EVENT_RELEASE_FAILED)
-        rest(owner);
+        w_owner_rest(owner);
 }
 
 void w_owner_gone(struct w_owner *owner)

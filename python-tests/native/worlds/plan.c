@@ -20,11 +20,16 @@ static int64_t most_of(int fault)
     return w.model->together && (fault == W_CUT || fault == W_DELAY) ? 300000 : most[fault];
 }
 
+int w_without(enum w_fault fault)
+{
+    return ((w.model->without | (w.latches ? w.model->without_latches : 0)) & 1U << fault) != 0;
+}
+
 static void choose(void)
 {
     struct w_plan *plan = &w.plan;
     static const int64_t leases[] = {1000, 2000, 3000, 3000, 5000};
-    int64_t trips = w.semaphores ? 200 : 100;
+    int64_t trips = w.latches ? 1000 : w.semaphores ? 200 : 100;
 
     plan->calm = w_percent(10);
     plan->processes = (int)w_between(2, W_PROCESSES);
@@ -32,8 +37,9 @@ static void choose(void)
     plan->locks = (int)w_between(1, W_LOCKS);
     plan->permits = w.semaphores ? (int)w_between(1, W_PERMITS) : 0;
     plan->plain = w.semaphores && w.model->together && w_percent(40);
-    plan->shared = !plan->permits && w_percent(35);
-    plan->fair = w.model->together && !plan->permits && !plan->shared && w_percent(40);
+    plan->watched = w.latches && w_percent(50);
+    plan->shared = !plan->permits && !w.latches && w_percent(35);
+    plan->fair = w.model->together && !plan->permits && !w.latches && !plan->shared && w_percent(40);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
     plan->delay = w_percent(80) ? w_between(200, 3 * W_MS) : w_between(3 * W_MS, 30 * W_MS);
     if (plan->calm && plan->delay > plan->lease / trips) /* a first acquisition has many round trips */
@@ -41,7 +47,7 @@ static void choose(void)
     plan->hold = w_percent(70) ? w_between(W_MS, 200 * W_MS) : w_between(200 * W_MS, 2 * W_SECOND);
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
-        if (!(w.model->without & 1U << i) && !(plan->plain && 1U << i & W_OF_LEASES))
+        if (!w_without((enum w_fault)i) && !(plan->plain && 1U << i & W_OF_LEASES))
             plan->chance[i] = w_percent(45) ? 0 : w_below(most_of(i));
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);
@@ -123,12 +129,13 @@ int w_run_seed(uint64_t seed)
 {
     struct w_stats stats = w.stats;
     const struct w_model *model = w.model;
-    int verbose = w.verbose, semaphores = w.semaphores;
+    int verbose = w.verbose, semaphores = w.semaphores, latches = w.latches;
 
     memset(&w, 0, sizeof w);
     w.stats = stats;
     w.verbose = verbose;
     w.semaphores = semaphores;
+    w.latches = latches;
     w.model = model;
     w.random = seed * 0x9e3779b97f4a7c15u;
     w.hash = seed;
@@ -137,6 +144,8 @@ int w_run_seed(uint64_t seed)
     w.faults_on = !w.plan.calm;
     make_processes();
     w.model->begin();
+    if (w.latches)
+        w_latch_begin();
     for (int i = 0; i < w.plan.processes; i++)
         w_process_begin(&w.process[i]);
     w.current = NULL;
@@ -150,6 +159,7 @@ int w_run_seed(uint64_t seed)
     for (int i = 0; i < w.plan.processes; i++)
         w_process_end(&w.process[i]);
     w_events_end();
+    w_judge_latches_end();
     w_wires_end();
     w.model->end();
     return w.failed ? -1 : 0;

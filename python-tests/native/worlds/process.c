@@ -27,6 +27,8 @@ static void set(dlock_options *options, const char *name, int64_t value, dlock_e
 
 static int32_t kind_of(int side)
 {
+    if (w.latches)
+        return DLOCK_KIND_LATCH;
     if (w.plan.permits)
         return w.plan.plain ? DLOCK_KIND_SEMAPHORE : DLOCK_KIND_PERMIT_SEMAPHORE;
     if (w.plan.shared)
@@ -62,6 +64,17 @@ int w_process_acts(const struct w_process *process, w_run *run, void *what, int6
         return 1;
     w_at(process->paused_until, run, what, number);
     return 0;
+}
+
+struct w_process *w_process_any(void)
+{
+    for (int i = 0; i < 20; i++) {
+        struct w_process *process = &w.process[w_below(w.plan.processes)];
+
+        if (!process->crashed && !process->closing)
+            return process;
+    }
+    return NULL;
 }
 
 /* Each process gives each semaphore its permits, until it hears that it has them. */
@@ -113,6 +126,8 @@ void w_process_begin(struct w_process *process)
              w.model->together ? "world" : "127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002");
     set(options, "lease_ms", w.plan.lease / W_MS, box);
     set(options, "connects_per_second", 50, box);
+    if (w.plan.watched)
+        set(options, "safety_ms", 60000, box);
     process->event = dlock_event_new();
     if (dlock_client_open(url, options, &process->client, box) != DLOCK_OK)
         fail("open", box);

@@ -7,7 +7,8 @@
  *   system.c    stands in for clock, threads and randomness of the library
  *   wire.c      stands in for its connections: requests and replies that are lost, late, cut
  *   process.c   one process: its client, its turns    owner.c      callers of the library
- *   judge.c     the rules
+ *   judge.c     the rules                            latch.c      callers of latches
+ *   judge_latch.c   the rules of latches
  *   etcd_data.c, etcd_calls.c, etcd_http.c             a model of etcd: keys and leases, its calls, gRPC
  *   zookeeper_data.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, its calls, bytes
  *   memory.c    locks in memory: the engine itself, with its faults on demand; a process is one of its clients
@@ -89,7 +90,7 @@ struct w_wire {
     struct w_wire *next;
 };
 
-enum w_state { W_IDLE, W_ASKING, W_HOLDING, W_LEAVING };
+enum w_state { W_IDLE, W_ASKING, W_HOLDING, W_LEAVING, W_CHANGING };
 
 /* A caller of the library. */
 struct w_owner {
@@ -99,6 +100,7 @@ struct w_owner {
     int lock, side;  /* what it asks for, or has */
     int64_t version; /* of its next step */
     int64_t token, asked_at, wait, forced_at;
+    int from;           /* of a latch: what it was when it was asked for */
     int told;           /* that it is lost */
     int64_t doubted_at; /* it may not believe in its hold since then, and was not told; 0: that is not so */
 };
@@ -124,6 +126,7 @@ struct w_plan {
     int calm, processes, owners, locks, shared; /* shared: read and write locks */
     int fair;                                   /* fair locks */
     int permits;                                /* of each semaphore; 0: locks, no semaphores */
+    int watched;                                /* latches: who waits hears of it by a watch, and does not look now and then */
     int plain;                                  /* they have no lease */
     int64_t chance[W_FAULT_COUNT];              /* of a million */
     int64_t lease, delay, hold, think;
@@ -140,6 +143,7 @@ struct w_stats {
 struct w_model {
     const char *scheme;
     unsigned without; /* a bit for each fault that it does not have */
+    unsigned without_latches; /* and those that do not strike latches */
     int together;     /* all processes are one, which has one clock: they wake one another, and there is one address */
     void (*begin)(void);
     void (*end)(void);
@@ -167,6 +171,7 @@ struct w_world {
     int64_t now;
     int faults_on, verbose, failed;
     int semaphores; /* this world has those, and no locks */
+    int latches;    /* the same */
     int over;       /* the rules do not count any more, and nothing happens */
     char why[400];
     int leader;
@@ -201,6 +206,7 @@ void w_violated(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int w_run_seed(uint64_t seed);
 int w_sides(void); /* of each name: readers and writers, or those who ask for one permit and for more */
 int w_permits_of(int side);
+int w_without(enum w_fault fault);
 
 /* ---- system.c */
 int64_t w_clock(const struct w_process *process);
@@ -226,11 +232,20 @@ void w_process_end(struct w_process *process);
 /* Whether it can act now. If it is paused, run comes back when it is not. */
 int w_process_acts(const struct w_process *process, w_run *run, void *what, int64_t number);
 void w_process_told(struct w_process *process, const int64_t *field); /* what became of its calls of semaphores */
+struct w_process *w_process_any(void); /* one that lives; NULL after some tries */
 
 /* ---- owner.c */
 void w_owner_begin(struct w_owner *owner);
 void w_owner_told(struct w_process *process, const int64_t *field);
 void w_owner_gone(struct w_owner *owner);
+void w_owner_rest(struct w_owner *owner);
+void w_owner_later(struct w_owner *owner, int64_t time); /* its next step, at some moment within that time */
+
+/* ---- latch.c */
+void w_latch_begin(void);
+void w_latch_ask(struct w_owner *owner);
+void w_latch_told(struct w_process *process, const int64_t *field);                    /* what became of a call */
+void w_latch_waited(struct w_owner *owner, dlock_status status);                       /* what became of a wait */
 
 /* ---- chaos.c */
 void w_chaos_begin(void);
@@ -243,6 +258,36 @@ void w_judge_freed(int64_t claim, int forced); /* the server does not have this 
 void w_judge_forced(int64_t claim);            /* because an operator took it */
 void w_judge_turn(struct w_process *process);
 void w_judge_end(void);
+
+/* ---- judge_latch.c */
+enum w_what { W_SET, W_DOWN, W_COUNT };
+
+/* A call of a latch. */
+struct w_call {
+    struct w_process *process;
+    struct w_owner *owner; /* NULL: the process itself */
+    int lock;
+    enum w_what what;
+    int64_t amount, number, asked_at;
+    int from;  /* what the latch was when it was asked for */
+    int acted; /* so often */
+    int sure;  /* it was told, and cannot act any more */
+};
+
+int w_judge_asked(struct w_call call); /* its number in the table */
+struct w_call *w_judge_call(int at);
+void w_judge_answered(struct w_call *call, dlock_status status, int64_t value);
+int w_judge_history(int lock); /* the place of what the latch is now */
+int64_t w_judge_count(int lock);
+void w_judge_waited(const struct w_owner *owner, dlock_status status);
+void w_judge_waits(const struct w_owner *owner);
+
+/* On the server: what a latch is now, and whose call that was. by NULL: an operator; number 0: not known. */
+void w_judge_counted(const struct w_process *by, int lock, int64_t count, int64_t number);
+void w_judge_latches_begin(void);
+void w_judge_latches_end(void);
+int w_latch_of(const char *key, size_t size); /* of the key of a number, as in lock0/count; -1: it is none */
+int64_t w_latch_number(const char *value, size_t size); /* of the last call in the value of such a key */
 
 extern const struct w_model w_etcd, w_memory, w_zookeeper;
 

@@ -16,6 +16,7 @@ enum z_op {
     Z_DELETE = 2,
     Z_EXISTS = 3,
     Z_GET_DATA = 4,
+    Z_SET_DATA = 5,
     Z_GET_CHILDREN = 8,
     Z_SYNC = 9,
     Z_MULTI = 14,
@@ -24,9 +25,17 @@ enum z_op {
     Z_CLOSE = -11
 };
 
-enum { Z_NOT_TRIED = -2, Z_NO_NODE = -101, Z_NODE_EXISTS = -110, Z_NOT_EMPTY = -111, Z_EXPIRED = -112, Z_MOVED = -118 };
+enum {
+    Z_NOT_TRIED = -2,
+    Z_NO_NODE = -101,
+    Z_BAD_VERSION = -103,
+    Z_NODE_EXISTS = -110,
+    Z_NOT_EMPTY = -111,
+    Z_EXPIRED = -112,
+    Z_MOVED = -118
+};
 
-enum { Z_DATA = 65, Z_PARTS = 2 };
+enum { Z_DATA = 1200, Z_PARTS = 2 };
 
 struct z_bytes {
     int32_t size;
@@ -36,6 +45,7 @@ struct z_bytes {
 /* What a request wants of a node. A transaction has several. */
 struct z_part {
     int32_t op, flags;
+    int32_t version; /* of what is removed or changed; -1: any */
     char path[W_KEY];
     struct z_bytes data;
     int32_t error;
@@ -47,6 +57,7 @@ struct z_node {
     struct z_bytes data;
     int64_t czxid, owner;
     int32_t made, children; /* so many, so far; now */
+    int32_t version;
     int container;
 };
 
@@ -63,7 +74,7 @@ struct z_session {
     int touched; /* a bit for each member that has heard of it and not told yet */
 };
 
-enum z_change_kind { Z_MAKE, Z_REMOVE, Z_BEGIN_SESSION, Z_END_SESSION };
+enum z_change_kind { Z_MAKE, Z_SET, Z_REMOVE, Z_BEGIN_SESSION, Z_END_SESSION };
 
 struct z_change {
     enum z_change_kind kind;
@@ -88,6 +99,7 @@ struct z_request {
     struct z_request *next;   /* of its connection */
     struct z_request *behind; /* on its member's way to the leader */
     struct z_conn *conn;      /* NULL: it is gone */
+    const struct w_process *process;
     int member, sent, done;   /* sent: on that way; done: it has come back */
     int64_t at;               /* when the leader gets it */
     int64_t session, seen;    /* seen: of a greeting: the last change that the client has seen */
@@ -98,7 +110,7 @@ struct z_request {
     int64_t zxid, owner;
 };
 
-enum { Z_CREATED = 1, Z_DELETED = 2, Z_CHILDREN = 4 };
+enum { Z_CREATED = 1, Z_DELETED = 2, Z_CHANGED = 3, Z_CHILDREN = 4 };
 
 struct z_watch {
     struct z_watch *next;
@@ -118,6 +130,7 @@ struct z_data {
     int64_t up_at[W_MEMBERS], log_at[W_MEMBERS];
     int owes[W_MEMBERS];     /* it was asked of its sessions and has not answered */
     int64_t ids, tick, rate; /* rate: of the leader's clock */
+    const struct w_process *caller; /* whose request is decided; NULL: of nobody */
     int64_t together;        /* the number of the changes of a transaction; 0: there is none */
 };
 
@@ -132,7 +145,8 @@ void z_keep(struct z_session *session);
 int32_t z_make(struct z_part *part, int64_t session);
 int32_t z_may(const struct z_part *part); /* whether it can be made or removed: 0, or an error */
 void z_together(int begin);               /* changes have one number, from its begin to its end */
-int32_t z_remove(const char *path, int forced);
+int32_t z_set(const struct z_part *part);
+int32_t z_remove(const char *path, int32_t version, int forced);
 int z_leads(int member); /* there is a leader, and it is this one */
 int64_t z_busy_until(int member);
 void z_ping_answer(int member);

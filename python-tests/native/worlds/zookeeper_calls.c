@@ -25,7 +25,10 @@ static void greeted(struct z_request *request)
 
 static void change(struct z_part *part, int64_t session)
 {
-    part->error = part->op == Z_DELETE ? z_remove(part->path, 0) : z_make(part, session);
+    if (part->op == Z_SET_DATA)
+        part->error = z_set(part);
+    else
+        part->error = part->op == Z_DELETE ? z_remove(part->path, part->version, 0) : z_make(part, session);
 }
 
 /* All or nothing: what comes behind a failure is not tried. */
@@ -50,9 +53,11 @@ static void decide(struct z_request *request)
     struct z_session *session = z_session(request->session);
 
     request->zxid = z.truth.zxid;
+    z.caller = request->process;
     if (request->op == Z_HELLO) {
         request->zxid = 0;
         greeted(request);
+        z.caller = NULL;
         return;
     }
     if (!session)
@@ -69,6 +74,7 @@ static void decide(struct z_request *request)
         request->error = request->part[0].error;
     request->zxid = z.truth.zxid;
     request->owner = session ? request->session : 0;
+    z.caller = NULL;
 }
 
 /* ---- on the way */
@@ -190,6 +196,8 @@ static void tell_parent(int member, const char *path)
 
 void z_changed(int member, const struct z_change *change)
 {
+    if (change->kind == Z_SET)
+        tell(member, change->path, 0, Z_CHANGED);
     if (change->kind == Z_MAKE || change->kind == Z_REMOVE) {
         tell(member, change->path, 0, change->kind == Z_MAKE ? Z_CREATED : Z_DELETED);
         tell_parent(member, change->path);

@@ -60,6 +60,14 @@ static void tree_make(struct z_tree *tree, const struct z_change *change)
     tree->nodes = node;
 }
 
+static void tree_set(struct z_tree *tree, const struct z_change *change)
+{
+    struct z_node *node = z_find(tree, change->path);
+
+    node->data = change->data;
+    node->version++;
+}
+
 static void tree_remove(struct z_tree *tree, const char *path)
 {
     struct z_node **at = &tree->nodes, *node;
@@ -77,6 +85,8 @@ static void tree_apply(struct z_tree *tree, const struct z_change *change)
 {
     if (change->kind == Z_MAKE)
         tree_make(tree, change);
+    else if (change->kind == Z_SET)
+        tree_set(tree, change);
     else if (change->kind == Z_REMOVE)
         tree_remove(tree, change->path);
     tree->zxid = change->zxid;
@@ -145,6 +155,17 @@ static void applies(void *what, int64_t number)
         catch_up(member, (int)(number / W_MEMBERS));
 }
 
+static void count(const struct z_change *change)
+{
+    int lock = change->path[0] ? w_latch_of(change->path + 1, strlen(change->path) - 1) : -1;
+
+    if (lock >= 0 && change->kind == Z_REMOVE)
+        w_judge_counted(z.caller, lock, 0, 0);
+    else if (lock >= 0)
+        w_judge_counted(z.caller, lock, strtoll(change->data.bytes, NULL, 10),
+                        w_latch_number(change->data.bytes, (size_t)change->data.size));
+}
+
 static void commit(const struct z_change *change)
 {
     if (z.changes == z.room) {
@@ -155,6 +176,7 @@ static void commit(const struct z_change *change)
     }
     z.log[z.changes++] = *change;
     tree_apply(&z.truth, change);
+    count(change);
     for (int i = 0; i < W_MEMBERS; i++) {
         int64_t at = w.now + (i == w.leader    ? 0
                               : w_fault(W_LAG) ? w_between(50 * W_MS, 2 * W_SECOND)
@@ -182,9 +204,16 @@ static int is_sequential(const struct z_part *part)
     return part->op == Z_CREATE && part->flags == 3;
 }
 
-static int32_t may_remove(const struct z_node *node)
+static int32_t may_change(const struct z_node *node, int32_t version)
 {
-    return !node ? Z_NO_NODE : node->children > 0 ? Z_NOT_EMPTY : 0;
+    return !node ? Z_NO_NODE : version >= 0 && version != node->version ? Z_BAD_VERSION : 0;
+}
+
+static int32_t may_remove(const struct z_node *node, int32_t version)
+{
+    int32_t error = may_change(node, version);
+
+    return error ? error : node->children > 0 ? Z_NOT_EMPTY : 0;
 }
 
 int32_t z_may(const struct z_part *part)
@@ -192,7 +221,9 @@ int32_t z_may(const struct z_part *part)
     const struct z_node *node = z_find(&z.truth, part->path);
 
     if (part->op == Z_DELETE)
-        return may_remove(node);
+        return may_remove(node, part->version);
+    if (part->op == Z_SET_DATA)
+        return may_change(node, part->version);
     if (!parent_of(&z.truth, part->path))
         return Z_NO_NODE;
     return node && !is_sequential(part) ? Z_NODE_EXISTS : 0;
@@ -216,12 +247,23 @@ int32_t z_make(struct z_part *part, int64_t session)
     return 0;
 }
 
-int32_t z_remove(const char *path, int forced)
+int32_t z_set(const struct z_part *part)
+{
+    struct z_change change = {.kind = Z_SET, .zxid = next_zxid(), .data = part->data};
+    int32_t error = z_may(part);
+
+    memcpy(change.path, part->path, W_KEY);
+    if (!error)
+        commit(&change);
+    return error;
+}
+
+int32_t z_remove(const char *path, int32_t version, int forced)
 {
     struct z_change change = {.kind = Z_REMOVE, .zxid = next_zxid()};
     const struct z_node *node = z_find(&z.truth, path);
     int64_t claim = node ? node->czxid : 0;
-    int32_t error = may_remove(node);
+    int32_t error = may_remove(node, version);
 
     if (error)
         return error;
@@ -297,7 +339,7 @@ void z_session_end(struct z_session *session, int forced)
     for (struct z_node *node = z.truth.nodes, *next; node; node = next) {
         next = node->next;
         if (node->owner == session->id)
-            z_remove(node->path, forced);
+            z_remove(node->path, -1, forced);
     }
     change.zxid = z.truth.zxid + 1;
     commit(&change);
@@ -346,7 +388,7 @@ static void sweeps(void *what, int64_t number)
     for (struct z_node *node = z.truth.nodes, *next; node && !w.no_leader_until; node = next) {
         next = node->next;
         if (node->container && node->made > 0 && node->children == 0)
-            z_remove(node->path, 0);
+            z_remove(node->path, -1, 0);
     }
     w_at(w.now + w_between(200 * W_MS, 5 * W_SECOND), sweeps, NULL, 0);
 }
@@ -402,18 +444,33 @@ static int expire(void)
     return 1;
 }
 
+/* What an operator may take away: what stands in line, or is left of a latch. */
+static int is_claim(const struct z_node *node)
+{
+    return w.latches ? w_latch_of(node->path + 1, strlen(node->path) - 1) >= 0 : node->owner != 0;
+}
+
+/* The number of a semaphore or a latch stays, and containers. */
+static int stays(const struct z_node *node)
+{
+    size_t size = strlen(node->path);
+
+    return node->container || size == 1 || w_latch_of(node->path + 1, size - 1) >= 0 ||
+           (size > 6 && strcmp(node->path + size - 6, "/total") == 0);
+}
+
 static int remove_claim(void)
 {
     char path[W_KEY];
     const struct z_node *node = z.truth.nodes;
 
-    while (node && (!node->owner || w_percent(50)))
+    while (node && (!is_claim(node) || w_percent(50)))
         node = node->next;
     if (!node || w.no_leader_until)
         return 0;
     memcpy(path, node->path, sizeof path);
     w_trace("an operator deletes %s", path);
-    return z_remove(path, 1) == 0;
+    return z_remove(path, -1, 1) == 0;
 }
 
 static int left(char out[W_KEY])
@@ -421,7 +478,7 @@ static int left(char out[W_KEY])
     int count = 0;
 
     for (const struct z_node *node = z.truth.nodes; node; node = node->next)
-        if (node->owner && ++count)
+        if (!stays(node) && ++count)
             snprintf(out, W_KEY, "%s", node->path);
     for (const struct z_session *session = z.sessions; session; session = session->next, count++)
         snprintf(out, W_KEY, "session %lld", (long long)session->id);

@@ -72,8 +72,10 @@ static void take_part(struct bytes *from, struct z_part *part)
     take_text(from, part->path, sizeof part->path);
     if (part->op == Z_CREATE || part->op == Z_CREATE_CONTAINER)
         take_node(from, part);
-    if (part->op == Z_DELETE && take(from, 4) != -1)
-        w_violated("wire: a delete of one version");
+    if (part->op == Z_SET_DATA)
+        part->data.size = take_text(from, part->data.bytes, sizeof part->data.bytes);
+    if (part->op == Z_DELETE || part->op == Z_SET_DATA)
+        part->version = (int32_t)take(from, 4);
 }
 
 /* Each part has its operation, a byte and a number before it; an end of the same form is behind the last one. */
@@ -85,7 +87,7 @@ static void take_parts(struct bytes *from, struct z_request *request)
         take(from, 4);
         if (over)
             return;
-        if (request->parts == Z_PARTS || (op != Z_CREATE && op != Z_DELETE)) {
+        if (request->parts == Z_PARTS || (op != Z_CREATE && op != Z_DELETE && op != Z_SET_DATA)) {
             from->wrong = 1;
             return;
         }
@@ -115,7 +117,7 @@ static void take_request(struct bytes *from, struct z_request *request)
 
 static int is_known(int32_t op)
 {
-    return z_is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE ||
+    return z_is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE || op == Z_SET_DATA ||
            op == Z_CREATE_CONTAINER || op == Z_CLOSE;
 }
 
@@ -127,6 +129,7 @@ static void frame(struct z_conn *conn, const char *bytes, size_t size)
     if (!request)
         abort();
     request->conn = conn;
+    request->process = conn->wire->process;
     request->member = conn->wire->member;
     request->session = conn->session;
     if (conn->session)
@@ -213,13 +216,14 @@ static void put_text(struct dli_buffer *out, const char *text)
     put_bytes(out, text, strlen(text));
 }
 
-static void put_stat(struct dli_buffer *out, int64_t czxid, int64_t owner)
+static void put_stat(struct dli_buffer *out, int64_t czxid, int32_t version, int64_t owner)
 {
     put(out, czxid, 8);
     put(out, czxid, 8);
     put(out, w.now / W_MS, 8);
     put(out, w.now / W_MS, 8);
-    for (int i = 0; i < 3; i++)
+    put(out, version, 4);
+    for (int i = 0; i < 2; i++)
         put(out, 0, 4);
     put(out, owner, 8);
     put(out, 0, 8);
@@ -302,12 +306,12 @@ static void put_result(struct dli_buffer *out, const struct z_request *request, 
 
     if (request->op == Z_CREATE || request->op == Z_CREATE_CONTAINER) {
         put_text(out, part->path);
-        put_stat(out, request->zxid, request->op == Z_CREATE && part->flags ? request->owner : 0);
+        put_stat(out, request->zxid, 0, request->op == Z_CREATE && part->flags ? request->owner : 0);
     } else if (request->op == Z_GET_DATA && node) {
         put_bytes(out, node->data.bytes, (size_t)node->data.size);
-        put_stat(out, node->czxid, node->owner);
-    } else if (request->op == Z_EXISTS && node) {
-        put_stat(out, node->czxid, node->owner);
+        put_stat(out, node->czxid, node->version, node->owner);
+    } else if ((request->op == Z_EXISTS || request->op == Z_SET_DATA) && node) {
+        put_stat(out, node->czxid, node->version, node->owner);
     } else if (request->op == Z_GET_CHILDREN) {
         put_children(out, tree, part->path);
     } else if (request->op == Z_SYNC) {
