@@ -4,6 +4,9 @@
  * A latch is the key <name>/count, without a lease: its value is what is left, and the ids of the last changes, so that a
  * change that is sent twice acts once. An open latch has no key. A change compares the revision that it has read. Who waits
  * watches the key.
+ *
+ * The ids go when the latch opens, and old ones give way to new ones. So a change whose answer was lost is made again only
+ * where the change before it is still known: then its own id would be, too. Otherwise nobody can tell whether it has acted.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -121,6 +124,7 @@ static void changed(struct dli_job *job)
     if (dli_etcd_read(job, 0, &reply))
         return;
     done = reply.succeeded;
+    job->writes = 0;
     dli_etcd_reply_free(&reply);
     if (done)
         finish(job, DLOCK_OK, job->created);
@@ -128,6 +132,14 @@ static void changed(struct dli_job *job)
         read_key(job, found);
     else
         dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the latch changes too often");
+}
+
+/* The id of the last change in a value; "" if there is none. */
+static void first_id(const char *value, char out[DLI_OWNER_MAX])
+{
+    const char *id = strchr(value, ' ');
+
+    snprintf(out, DLI_OWNER_MAX, "%.*s", id ? (int)strcspn(id + 1, " ") : 0, id ? id + 1 : "");
 }
 
 /* Write left, if the key is as it was; created keeps the result. */
@@ -142,6 +154,8 @@ static void change(struct dli_job *job, int64_t modified, int64_t left, const ch
     step = dli_etcd_then(&txn, left > 0 ? DLI_ETCD_PUT : DLI_ETCD_DELETE, txn.test[0].key);
     step->value = dli_etcd_text(value, strlen(value));
     job->created = left;
+    job->writes = 1;
+    first_id(before, job->seen);
     dli_etcd_call_txn(job, &txn, changed);
 }
 
@@ -153,12 +167,14 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
 
     if (strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id)))
         finish(job, DLOCK_OK, left);
+    else if (strcmp(what, "down") == 0 && !modified)
+        finish(job, DLOCK_OK, 0);
+    else if (job->doubt && !(job->seen[0] && dli_etcd_value_knows(value, job->seen)))
+        dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && !modified)
         change(job, 0, number, "");
     else if (strcmp(what, "set") == 0)
         finish(job, DLOCK_UNCHANGED, left);
-    else if (!modified)
-        finish(job, DLOCK_OK, 0);
     else
         change(job, modified, left > number ? left - number : 0, value);
 }
@@ -179,5 +195,7 @@ static void found(struct dli_job *job)
 void dli_etcd_latch_change(struct dli_job *job)
 {
     job->at = 0;
+    job->doubt |= job->writes && job->call.sent;
+    job->writes = 0;
     read_key(job, found);
 }

@@ -7,12 +7,12 @@
 #include "inner.h"
 
 /* ---- latch.c: a number that stays, and the ids of its last changes */
-enum { DLI_ZK_IDS = 16, DLI_ZK_VALUE = 32 + DLI_ZK_IDS * (DLI_OWNER_MAX + 1) };
+enum { DLI_ZK_IDS = 16, DLI_ZK_FRONT = 32 + DLI_OWNER_MAX, DLI_ZK_VALUE = DLI_ZK_FRONT + DLI_ZK_IDS * (DLI_OWNER_MAX + 1) };
 
 int dli_zk_value_knows(const char *value, const char *id);
 
-/* The number behind the change with this id, and as many ids of the value before as there is room for. */
-void dli_zk_value_write(char out[DLI_ZK_VALUE], int64_t number, const char *id, const char *before);
+/* front, the id of this change, and as many ids of the value before as there is room for. */
+void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *id, const char *before);
 
 /* ---- exchange.c: results, and the line */
 int dli_zk_stands(const struct dli_job *job);

@@ -4,6 +4,12 @@
  * A latch is the node <path>/count, which stays: its data is what is left, and the ids of the last changes, so that a
  * change that is sent twice acts once. An open latch has no node. A change names the version that it has read. Who waits
  * watches the node.
+ *
+ * Versions begin anew when a latch is set again. So below the node is a witness, with the id of the set as its name: a change
+ * writes both or none. A late one does not find the witness that it knows.
+ *
+ * The ids go when the latch opens, and old ones give way to new ones. So a change whose answer was lost is made again only
+ * where the change before it is still known: then its own id would be, too. Otherwise nobody can tell whether it has acted.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +18,7 @@
 
 #include "kinds.h"
 
-enum { CHANGES = 100 };
+enum { CHANGES = 100, PARTS = 2 };
 
 static void read_again(struct dli_job *job);
 
@@ -36,7 +42,7 @@ static int64_t number_of(const struct dli_place *place)
 static void waited(struct dli_job *job)
 {
     struct dli_answer *answer = &job->request.exchange.answer;
-    int32_t error = job->call[0].error;
+    int32_t error = job->call[1].error;
     int open = error == DLI_ZK_NO_NODE;
 
     if (error && !open) {
@@ -59,22 +65,23 @@ void dli_zk_latch_wait(struct dli_job *job)
     struct dli_zk_entry *entry = dli_zk_entry(zk, number);
     struct dli_zk_session *session = entry ? dli_zk_session(zk, entry->session) : NULL;
     char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = job->request.exchange.wish.patient};
+    struct dli_zk_ask sync_and_read[2] = {{.op = DLI_ZK_SYNC}, {.op = DLI_ZK_GET_DATA}}, *ask = &sync_and_read[1];
 
     if (!session && !(session = dli_zk_enter(job, 0)))
         return;
     job->session = session;
-    ask.path = path_of(job, room);
-    if (ask.watch && !entry && !(entry = dli_zk_entry_new(zk, job->request.place, number))) {
+    ask->watch = job->request.exchange.wish.patient;
+    ask->path = sync_and_read[0].path = path_of(job, room);
+    if (ask->watch && !entry && !(entry = dli_zk_entry_new(zk, job->request.place, number))) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
         return;
     }
     if (entry)
         entry->session = session->number;
-    if (ask.watch && dli_zk_watch(zk, &entry->watch[0], ask.path))
+    if (ask->watch && dli_zk_watch(zk, &entry->watch[0], ask->path))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
-        dli_zk_ask(job, &ask, 1, waited);
+        dli_zk_ask(job, sync_and_read, 2, waited);
 }
 
 /* ---- a change */
@@ -89,9 +96,9 @@ int dli_zk_value_knows(const char *value, const char *id)
     return 0;
 }
 
-void dli_zk_value_write(char out[DLI_ZK_VALUE], int64_t number, const char *id, const char *before)
+void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *id, const char *before)
 {
-    int size = snprintf(out, DLI_ZK_VALUE, "%" PRId64 " %s", number, id);
+    int size = snprintf(out, DLI_ZK_VALUE, "%s %s", front, id);
     const char *ids = strchr(before, ' ');
 
     snprintf(out + size, (size_t)(DLI_ZK_VALUE - size), "%s", ids ? ids : "");
@@ -107,12 +114,39 @@ static void finish(struct dli_job *job, dlock_status status, int64_t value)
     dli_zk_finish(job);
 }
 
+/* From at on, up to the next space. */
+static void word(const char *at, char out[DLI_OWNER_MAX])
+{
+    snprintf(out, DLI_OWNER_MAX, "%.*s", at ? (int)strcspn(at, " ") : 0, at ? at : "");
+}
+
+/* The name of the witness in a value, and the id of the last change; "": there is none. */
+static void witness_in(const char *value, char out[DLI_OWNER_MAX])
+{
+    const char *at = strchr(value, '@');
+
+    word(at ? at + 1 : NULL, out);
+}
+
+static void last_in(const char *value, char out[DLI_OWNER_MAX])
+{
+    const char *at = strchr(value, ' ');
+
+    word(at ? at + 1 : NULL, out);
+}
+
 static void changed(struct dli_job *job)
 {
-    int32_t error = job->call[0].error;
+    struct dli_zk_text path;
+    int32_t error;
 
+    if (dli_zk_transacted(job, PARTS, &error, &path))
+        return;
+    job->writes = 0;
     if (!error)
         finish(job, DLOCK_OK, job->value);
+    else if (error == DLI_ZK_NO_NODE && job->created)
+        dli_zk_make_parents(job, job->request.place, read_again);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
         dli_zk_fail_error(job, error);
     else if (job->at++ < CHANGES) /* somebody else has changed it meanwhile */
@@ -121,18 +155,27 @@ static void changed(struct dli_job *job)
         dli_zk_fail(job, DLOCK_SERVER_BUSY, "the latch changes too often");
 }
 
-static void made(struct dli_job *job)
+/* Write the count and its witness; "": there is none. In a transaction, too, a node is made before those below it. */
+static void write_both(struct dli_job *job, const struct dli_zk_ask *count, const char *witness)
 {
-    if (job->call[0].error == DLI_ZK_NO_NODE)
-        dli_zk_make_parents(job, job->request.place, read_again);
-    else
-        changed(job);
+    char room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask other = *count, part[PARTS], ask = {.op = DLI_ZK_MULTI, .part = part, .parts = PARTS};
+    int size = snprintf(room, sizeof room, "%.*s/%s", (int)count->path.size, count->path.bytes, witness);
+
+    other.path = (struct dli_zk_text){room, (size_t)size};
+    other.data = (struct dli_zk_text){"", 0};
+    other.version = -1;
+    part[0] = count->op == DLI_ZK_DELETE && *witness ? other : *count;
+    part[1] = count->op == DLI_ZK_DELETE ? *count : other;
+    ask.parts = *witness ? PARTS : 1;
+    job->writes = 1;
+    dli_zk_ask(job, &ask, 1, changed);
 }
 
 /* Write left, if the node has this version; -1: if there is none. */
 static void change(struct dli_job *job, int32_t version, int64_t left, const char *before)
 {
-    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE];
+    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE], front[DLI_ZK_FRONT], witness[DLI_OWNER_MAX];
     struct dli_zk_ask ask = {
         .op = version < 0 ? DLI_ZK_CREATE
               : left > 0  ? DLI_ZK_SET_DATA
@@ -142,11 +185,17 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
         .version = version,
     };
 
-    dli_zk_value_write(value, left, job->request.change.id, before);
+    witness_in(before, witness);
+    if (version < 0)
+        word(job->request.change.id, witness);
+    snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
+    dli_zk_value_write(value, front, job->request.change.id, before);
+    last_in(before, job->seen);
     ask.path = path_of(job, room);
     ask.data = (struct dli_zk_text){value, strlen(value)};
     job->value = left;
-    dli_zk_ask(job, &ask, 1, version < 0 ? made : changed);
+    job->created = version < 0;
+    write_both(job, &ask, witness);
 }
 
 /* The node is there with this value and version, or not: -1. */
@@ -157,12 +206,14 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
 
     if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(value, job->request.change.id)))
         finish(job, DLOCK_OK, left);
+    else if (strcmp(what, "down") == 0 && version < 0)
+        finish(job, DLOCK_OK, 0);
+    else if (job->doubt && !(job->seen[0] && dli_zk_value_knows(value, job->seen)))
+        dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && version < 0)
         change(job, version, number, "");
     else if (strcmp(what, "set") == 0)
         finish(job, DLOCK_UNCHANGED, left);
-    else if (version < 0)
-        finish(job, DLOCK_OK, 0);
     else
         change(job, version, left > number ? left - number : 0, value);
 }
@@ -198,6 +249,8 @@ static void read_again(struct dli_job *job)
 void dli_zk_latch_change(struct dli_job *job)
 {
     job->at = 0;
+    job->doubt |= job->writes && job->call[0].sent;
+    job->writes = 0;
     if (dli_zk_enter(job, 0))
         read_again(job);
 }

@@ -60,15 +60,13 @@ static void write_number(struct dli_job *job, int32_t version, int64_t number, c
         .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
     };
-    const char *ids;
     size_t size;
 
-    dli_zk_value_write(value, number, job->request.change.id, before);
-    ids = strchr(value, ' ');
-    size = strlen(ids);
+    dli_zk_value_write(value, "", job->request.change.id, before);
+    size = strlen(value);
     for (int i = 0; i < NUMBER; i++)
         data[i] = (char)((uint32_t)number >> (24 - 8 * i));
-    memcpy(data + NUMBER, ids, size);
+    memcpy(data + NUMBER, value, size);
     ask.path = dli_zk_total_path(job->request.place, room);
     ask.data = (struct dli_zk_text){data, NUMBER + size};
     dli_zk_ask(job, &ask, 1, written);

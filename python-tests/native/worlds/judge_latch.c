@@ -104,10 +104,11 @@ int w_latch_of(const char *key, size_t size)
     return key[4] - '0';
 }
 
-/* The number stands behind the colon of the first id: "3 <client>:17 ..." or the id alone. */
+/* The number stands behind the colon of the first id: "3 <client>:17 ...", or the id alone. */
 int64_t w_latch_number(const char *value, size_t size)
 {
-    const char *colon = memchr(value, ':', size);
+    const char *space = memchr(value, ' ', size), *id = space ? space : value;
+    const char *colon = memchr(id, ':', size - (size_t)(id - value));
 
     return colon ? strtoll(colon + 1, NULL, 10) : 0;
 }

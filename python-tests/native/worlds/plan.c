@@ -120,7 +120,7 @@ static void run(void)
     for (int64_t until = w.now + 20 * W_SECOND; !w.failed && w.now < until && !all_closed();)
         run_until(w.now + 100 * W_MS);
     if (!w.failed)
-        run_until(w.now + 5 * w.plan.lease + 10 * (int64_t)W_SECOND);
+        run_until(w.now + 5 * w.plan.lease + (w.plan.watched ? 200 : 10) * (int64_t)W_SECOND);
     if (!w.failed)
         w_judge_end();
 }

@@ -23,6 +23,19 @@ static void greeted(struct z_request *request)
     z_keep(session);
 }
 
+/* Whether an earlier part makes the node that this one is below, or removes the only one that is below this one. */
+static int is_after(const struct z_request *request, int at)
+{
+    const char *path = request->part[at].path, *before = at > 0 ? request->part[at - 1].path : "";
+    const struct z_node *node = z_find(&z.truth, path);
+    size_t size = strlen(before);
+
+    if (request->part[at].error == Z_NO_NODE)
+        return size > 0 && strncmp(path, before, size) == 0 && path[size] == '/';
+    size = strlen(path);
+    return node && node->children == 1 && strncmp(before, path, size) == 0 && before[size] == '/';
+}
+
 static void change(struct z_part *part, int64_t session)
 {
     if (part->op == Z_SET_DATA)
@@ -40,6 +53,8 @@ static void transact(struct z_request *request)
         struct z_part *part = &request->part[i];
 
         part->error = failed ? Z_NOT_TRIED : z_may(part);
+        if ((part->error == Z_NO_NODE && part->op == Z_CREATE) || part->error == Z_NOT_EMPTY)
+            part->error = is_after(request, i) ? 0 : part->error;
         failed |= part->error != 0;
     }
     z_together(1);

@@ -450,13 +450,26 @@ static int is_claim(const struct z_node *node)
     return w.latches ? w_latch_of(node->path + 1, strlen(node->path) - 1) >= 0 : node->owner != 0;
 }
 
-/* The number of a semaphore or a latch stays, and containers. */
+/* The number of a semaphore or a latch stays, with one node below that of a latch. So do containers. */
 static int stays(const struct z_node *node)
 {
     size_t size = strlen(node->path);
 
-    return node->container || size == 1 || w_latch_of(node->path + 1, size - 1) >= 0 ||
+    if (w.latches && w_latch_of(node->path + 1, size - 1) >= 0)
+        return node->children == 1;
+    return node->container || size == 1 || (w.latches && strstr(node->path, "/count/")) ||
            (size > 6 && strcmp(node->path + size - 6, "/total") == 0);
+}
+
+static void remove_below(const char *path)
+{
+    size_t size = strlen(path);
+
+    for (struct z_node *node = z.truth.nodes, *next; node; node = next) {
+        next = node->next;
+        if (strncmp(node->path, path, size) == 0 && node->path[size] == '/')
+            z_remove(node->path, -1, 1);
+    }
 }
 
 static int remove_claim(void)
@@ -470,6 +483,7 @@ static int remove_claim(void)
         return 0;
     memcpy(path, node->path, sizeof path);
     w_trace("an operator deletes %s", path);
+    remove_below(path);
     return z_remove(path, -1, 1) == 0;
 }
 

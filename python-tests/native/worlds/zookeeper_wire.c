@@ -295,6 +295,8 @@ static void put_parts(struct dli_buffer *out, const struct z_request *request)
             put(out, part->error, 4);
         else if (part->op == Z_CREATE)
             put_text(out, part->path);
+        else if (part->op == Z_SET_DATA)
+            put_stat(out, request->zxid, 0, 0);
     }
     put_head(out, -1, 1, -1);
 }
