@@ -33,6 +33,7 @@ class Mutant:
     seeds: int = 2000
     world: str = "mutex"
     semaphores: bool = False  # of dlock_worlds: its world has those
+    latches: bool = False  # the same
     forgets: bool = False  # on servers that lose their memory
 
 
@@ -785,6 +786,56 @@ WORLDS = (
     )),
     Mutant(912, "permits of dead holders are not reclaimed", world="memory", semaphores=True, edits=(
         ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since >= 0)"),
+    )),
+    Mutant(920, "a change of a latch is made again whatever it is that was written", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "(modified && dli_etcd_value_knows(value, job->request.change.id))", "(modified < 0 && dli_etcd_value_knows(value, job->request.change.id))"),
+    )),
+    Mutant(921, "a change of a latch is made again where its id has gone", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "else if (job->doubt && !(job->seen[0]", "else if (job->doubt < 0 && !(job->seen[0]"),
+    )),
+    Mutant(922, "a change of a latch is written whatever came meanwhile", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "    step = dli_etcd_then(&txn, left > 0", "    txn.tests = 0;\n    step = dli_etcd_then(&txn, left > 0"),
+    )),
+    Mutant(923, "watches end with their stream, and those who wait for a latch do not look again", world="etcd", latches=True, edits=(
+        ("etcd/watch.c", "    if (!waiter->held)\n        hint(etcd, waiter);", "    if (!waiter->held && waiter->node.number > 0)\n        hint(etcd, waiter);"),
+        ("etcd/gate.c", "        etcd->store.hooks->up(etcd->store.owner);\n", "        ;\n"),
+    )),
+    Mutant(924, "a latch is watched from now on, and not from when it was read", world="etcd", latches=True, edits=(
+        ("etcd/watch.c", "begin(etcd, &waiter->watch[0], key, revision + 1);\n}\n\nvoid dli_etcd_hold(", "begin(etcd, &waiter->watch[0], key, 0 * revision);\n}\n\nvoid dli_etcd_hold("),
+    )),
+    Mutant(925, "a latch that was set again is taken for the one before it", world="zookeeper", latches=True, edits=(
+        ("zookeeper/latch.c", "    if (version < 0)\n        word(job->request.change.id, witness);", "    if (version < 0)\n        word(\"same\", witness);"),
+    )),
+    Mutant(926, "a wait is answered by an old member", world="zookeeper", latches=True, edits=(
+        ("zookeeper/latch.c", "sync_and_read[2] = {{.op = DLI_ZK_SYNC},", "sync_and_read[2] = {{.op = DLI_ZK_GET_DATA},"),
+    )),
+    Mutant(927, "a change of a latch is made again where its id has gone", world="zookeeper", latches=True, edits=(
+        ("zookeeper/latch.c", "else if (job->doubt && !(job->seen[0]", "else if (job->doubt < 0 && !(job->seen[0]"),
+    )),
+    Mutant(928, "a change of a latch is made again whatever it is that was written", world="zookeeper", latches=True, edits=(
+        ("zookeeper/latch.c", "(version >= 0 && dli_zk_value_knows(value, job->request.change.id))", "(version > 9999 && dli_zk_value_knows(value, job->request.change.id))"),
+    )),
+    Mutant(929, "watches end with the connection, and those who wait for a latch do not look again", world="zookeeper", latches=True, edits=(
+        ("zookeeper/watch.c", "    if (!entry->held)\n        hint(session->zk, entry);", "    if (!entry->held && entry->number > 0)\n        hint(session->zk, entry);"),
+    )),
+    Mutant(930, "a change of a latch wakes nobody", world="memory", latches=True, edits=(
+        ("memory/counters.c", "    dli_memory_wake(world, cell);\n", ""),
+    )),
+    Mutant(931, "a latch that has opened cannot be set again", world="memory", latches=True, edits=(
+        ("memory/counters.c", "    cell->there = cell->count > 0;\n", ""),
+    )),
+    Mutant(932, "a latch opens one too early", world="memory", latches=True, edits=(
+        ("memory/counters.c", "int open = !cell->there || cell->count == 0;", "int open = !cell->there || cell->count <= 1;"),
+    )),
+    Mutant(933, "an answer ends the waits that came after its question", world="etcd", latches=True, edits=(
+        ("engine/exchange.c", "dli_mutex_end_answered(m, DLOCK_OK, 0);", "dli_mutex_end_waiting(m, DLOCK_OK, 0);"),
+    )),
+    Mutant(934, "a try on a latch is answered by those who wait", world="memory", latches=True, edits=(
+        ("engine/mutex.c", "} else if (!claim->patient && !m->rules->momentary && (m->holder", "} else if (!claim->patient && (m->holder"),
+    )),
+    Mutant(935, "a change of a latch without an answer has not acted, it says", world="etcd", latches=True, edits=(
+        ("client/operation_kinds.c", "        operation->status = DLOCK_UNKNOWN_OUTCOME;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change(",
+         "        operation->status = DLOCK_UNREACHABLE;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change("),
     )),
     Mutant(891, "a lease never ends", world="memory", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),

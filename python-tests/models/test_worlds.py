@@ -12,7 +12,7 @@ from harness.build import BUILD, ROOT, native
 from harness.faults import times
 
 PROGRAM = native("dlock_worlds")
-WORLDS = [(world, *more) for world in ("etcd", "zookeeper", "memory") for more in ((), ("--semaphores",))]
+WORLDS = [(world, *more) for world in ("etcd", "zookeeper", "memory") for more in ((), ("--semaphores",), ("--latches",))]
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.no_tsan]
 
@@ -52,6 +52,6 @@ def rows() -> list[Any]:
 @pytest.mark.parametrize("mutant", rows())
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     program = mutants.worlds(ROOT, BUILD, tmp_path, mutant)
-    kinds = ["--semaphores"] if mutant.semaphores else []
+    kinds = ["--semaphores"] if mutant.semaphores else ["--latches"] if mutant.latches else []
     code, out = simulate("--world", mutant.world, *kinds, "--seeds", f"{mutant.first}:{mutant.seeds}", "--void-ok", program=program)
     assert code == 1, out

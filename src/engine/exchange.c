@@ -211,7 +211,8 @@ static void held(struct dli_mutex *m, const struct dli_answer *answer, int64_t n
     m->line.listen = m->waiters > 0 && (m->line.listen || (answer->foreign && !(tries && m->rules->called)));
     m->line.needed = m->waiters > 0;
     /* The lease of a pushed grant counts from the last probe. */
-    if (m->rules->separate && !m->rules->no_line && !m->rules->called && pause > m->active->sent.wish.lease / 3)
+    if (m->rules->separate && !m->rules->momentary && !m->rules->no_line && !m->rules->called &&
+        pause > m->active->sent.wish.lease / 3)
         pause = m->active->sent.wish.lease / 3;
     if (answer->left >= 0 && answer->left + 2 * DLI_MS < pause)
         pause = answer->left + 2 * DLI_MS;

@@ -277,6 +277,7 @@ const struct w_model w_etcd = {
     .scheme = "etcd",
     .without = 1U << W_LAG | W_OF_MEMORY,
     .without_latches = 1U << W_EXPIRE,
+    .looked_for = 1U << W_SILENT | 1U << W_LATE, /* without a lease there are no heartbeats */
     .begin = begin,
     .end = end,
     .opened = e_http_opened,

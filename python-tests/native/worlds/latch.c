@@ -39,7 +39,7 @@ static int begin(struct w_call call)
 
 static void wait_for(struct w_owner *owner)
 {
-    owner->wait = w_percent(25) ? 0 : w_percent(60) ? w_between(10 * W_MS, 8 * W_SECOND) : -1;
+    owner->wait = w_percent(25) ? 0 : w_percent(w.plan.watched ? 30 : 60) ? w_between(10 * W_MS, 8 * W_SECOND) : -1;
     owner->state = W_ASKING;
     w_trace("owner %d.%lld waits for latch %d, %lld", owner->process->index, (long long)owner->number, owner->lock,
             (long long)owner->wait);
@@ -124,5 +124,6 @@ static void look(void *what, int64_t number)
 void w_latch_begin(void)
 {
     w_judge_latches_begin();
+    w_trace("latches: %d, watched: %d", w.plan.locks, w.plan.watched);
     w_at(w.now + W_SECOND, look, NULL, 0);
 }

@@ -112,6 +112,8 @@ static int do_fault(struct w_process *process, const char *what, const char *nam
     w_trace("process %d: fault %s %s %lld", process->index, what, name, (long long)value);
     w.current = process;
     status = dlock_client_fault(process->client, what, name, strlen(name), value, NULL);
+    if (w.latches) /* others look again after a second anyway */
+        w_process_turn(process);
     w.current = NULL;
     return status == DLOCK_OK;
 }

@@ -38,6 +38,8 @@ static void choose(void)
     plan->permits = w.semaphores ? (int)w_between(1, W_PERMITS) : 0;
     plan->plain = w.semaphores && w.model->together && w_percent(40);
     plan->watched = w.latches && w_percent(50);
+    if (plan->watched && w_percent(50)) /* nobody else of its process hears of it */
+        plan->owners = 1;
     plan->shared = !plan->permits && !w.latches && w_percent(35);
     plan->fair = w.model->together && !plan->permits && !w.latches && !plan->shared && w_percent(40);
     plan->lease = leases[w_below(5)] * W_MS + (w_percent(20) ? w_below(900) * W_MS : 0);
@@ -47,7 +49,8 @@ static void choose(void)
     plan->hold = w_percent(70) ? w_between(W_MS, 200 * W_MS) : w_between(200 * W_MS, 2 * W_SECOND);
     plan->think = w_percent(50) ? w_between(W_MS, 50 * W_MS) : w_between(50 * W_MS, 2 * W_SECOND);
     for (int i = 0; i < W_FAULT_COUNT && !plan->calm; i++)
-        if (!w_without((enum w_fault)i) && !(plan->plain && 1U << i & W_OF_LEASES))
+        if (!w_without((enum w_fault)i) && !(plan->plain && 1U << i & W_OF_LEASES) &&
+            !(plan->watched && 1U << i & w.model->looked_for))
             plan->chance[i] = w_percent(45) ? 0 : w_below(most_of(i));
     plan->faults_end = w.now + BEFORE;
     plan->work_end = plan->faults_end + (w_percent(50) ? 0 : AFTER);

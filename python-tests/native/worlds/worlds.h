@@ -144,6 +144,7 @@ struct w_model {
     const char *scheme;
     unsigned without; /* a bit for each fault that it does not have */
     unsigned without_latches; /* and those that do not strike latches */
+    unsigned looked_for;      /* those that are found by a look now and then only */
     int together;     /* all processes are one, which has one clock: they wake one another, and there is one address */
     void (*begin)(void);
     void (*end)(void);
