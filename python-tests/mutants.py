@@ -791,7 +791,7 @@ WORLDS = (
         ("etcd/latch.c", "(modified && dli_etcd_value_knows(value, job->request.change.id))", "(modified < 0 && dli_etcd_value_knows(value, job->request.change.id))"),
     )),
     Mutant(921, "a change of a latch is made again where its id has gone", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "else if (job->doubt && !(job->seen[0]", "else if (job->doubt < 0 && !(job->seen[0]"),
+        ("etcd/latch.c", "return job->request.change.doubt && !(", "return job->request.change.doubt < 0 && !("),
     )),
     Mutant(922, "a change of a latch is written whatever came meanwhile", world="etcd", latches=True, edits=(
         ("etcd/latch.c", "    step = dli_etcd_then(&txn, left > 0", "    txn.tests = 0;\n    step = dli_etcd_then(&txn, left > 0"),
@@ -810,7 +810,7 @@ WORLDS = (
         ("zookeeper/latch.c", "sync_and_read[2] = {{.op = DLI_ZK_SYNC},", "sync_and_read[2] = {{.op = DLI_ZK_GET_DATA},"),
     )),
     Mutant(927, "a change of a latch is made again where its id has gone", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "else if (job->doubt && !(job->seen[0]", "else if (job->doubt < 0 && !(job->seen[0]"),
+        ("zookeeper/latch.c", "return job->request.change.doubt && !(", "return job->request.change.doubt < 0 && !("),
     )),
     Mutant(928, "a change of a latch is made again whatever it is that was written", world="zookeeper", latches=True, edits=(
         ("zookeeper/latch.c", "(version >= 0 && dli_zk_value_knows(value, job->request.change.id))", "(version > 9999 && dli_zk_value_knows(value, job->request.change.id))"),

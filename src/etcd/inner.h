@@ -60,8 +60,6 @@ struct dli_job {
     struct dli_lane_job base;   /* base.link: also in session.parked */
     int tries, at;
     int64_t created;                  /* of its key, as far as it is known */
-    int8_t writes, doubt;             /* a change of a latch: it is being written; it may have been, by an earlier try */
-    char seen[DLI_OWNER_MAX];         /* the id of the change before it */
     struct dli_etcd_session *session; /* of its key */
     struct dli_grpc_call call;
     void (*answered)(struct dli_job *job); /* the call has ended well */

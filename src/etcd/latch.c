@@ -124,7 +124,7 @@ static void changed(struct dli_job *job)
     if (dli_etcd_read(job, 0, &reply))
         return;
     done = reply.succeeded;
-    job->writes = 0;
+    job->request.change.writes = 0;
     dli_etcd_reply_free(&reply);
     if (done)
         finish(job, DLOCK_OK, job->created);
@@ -154,9 +154,17 @@ static void change(struct dli_job *job, int64_t modified, int64_t left, const ch
     step = dli_etcd_then(&txn, left > 0 ? DLI_ETCD_PUT : DLI_ETCD_DELETE, txn.test[0].key);
     step->value = dli_etcd_text(value, strlen(value));
     job->created = left;
-    job->writes = 1;
-    first_id(before, job->seen);
+    job->request.change.writes = 1;
+    first_id(before, job->request.change.seen);
     dli_etcd_call_txn(job, &txn, changed);
+}
+
+/* Whether an earlier try may have acted, and the value does not tell. */
+static int is_unclear(const struct dli_job *job, const char *value)
+{
+    const char *seen = job->request.change.seen;
+
+    return job->request.change.doubt && !(*seen && dli_etcd_value_knows(value, seen));
 }
 
 /* The key is there with this value, or not. */
@@ -169,7 +177,7 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
         finish(job, DLOCK_OK, left);
     else if (strcmp(what, "down") == 0 && !modified)
         finish(job, DLOCK_OK, 0);
-    else if (job->doubt && !(job->seen[0] && dli_etcd_value_knows(value, job->seen)))
+    else if (is_unclear(job, value))
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && !modified)
         change(job, 0, number, "");
@@ -195,7 +203,7 @@ static void found(struct dli_job *job)
 void dli_etcd_latch_change(struct dli_job *job)
 {
     job->at = 0;
-    job->doubt |= job->writes && job->call.sent;
-    job->writes = 0;
+    job->request.change.doubt |= job->request.change.writes && job->call.sent;
+    job->request.change.writes = 0;
     read_key(job, found);
 }

@@ -158,10 +158,12 @@ struct dli_request {
             char gate_rest[DLI_GATE_REST]; /* GATE: in the result: not "": send the request again with it. Else "" */
         };
         struct {
-            const char *what;       /* "set", "add", ... */
-            int64_t number;         /* its argument */
-            char id[DLI_OWNER_MAX]; /* a request sent twice with one id acts once */
-            int64_t value;          /* the result */
+            const char *what;         /* "set", "add", ... */
+            int64_t number;           /* its argument */
+            char id[DLI_OWNER_MAX];   /* a request sent twice with one id acts once */
+            int64_t value;            /* the result */
+            int8_t writes, doubt;     /* the store's own: it is being written; an earlier try may have acted */
+            char seen[DLI_OWNER_MAX]; /* and the id of the change before it */
         } change;
         void *own; /* of a verb of the store's own */
     };

@@ -97,9 +97,6 @@ struct dli_job {
     int tries, at;
     int refreshed;                /* a renewal that has waited for a heartbeat */
     int64_t value;                /* the result of a change of a latch; of parents.c */
-    int8_t writes, doubt;         /* a change of a latch: it is being written; it may have been, by an earlier try */
-    int8_t created;               /* it makes the latch */
-    char seen[DLI_OWNER_MAX];     /* the id of the change before it */
     const struct dli_place *line; /* where its number stands in line, as one of this kind */
     const struct dli_kind *kind;
     const struct dli_place *parents; /* the place that is made */

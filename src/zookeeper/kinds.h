@@ -7,7 +7,11 @@
 #include "inner.h"
 
 /* ---- latch.c: a number that stays, and the ids of its last changes */
-enum { DLI_ZK_IDS = 16, DLI_ZK_FRONT = 32 + DLI_OWNER_MAX, DLI_ZK_VALUE = DLI_ZK_FRONT + DLI_ZK_IDS * (DLI_OWNER_MAX + 1) };
+enum {
+    DLI_ZK_IDS = 16,
+    DLI_ZK_FRONT = 32 + DLI_OWNER_MAX,
+    DLI_ZK_VALUE = DLI_ZK_FRONT + DLI_ZK_IDS * (DLI_OWNER_MAX + 1)
+};
 
 int dli_zk_value_knows(const char *value, const char *id);
 

@@ -142,10 +142,10 @@ static void changed(struct dli_job *job)
 
     if (dli_zk_transacted(job, PARTS, &error, &path))
         return;
-    job->writes = 0;
+    job->request.change.writes = 0;
     if (!error)
         finish(job, DLOCK_OK, job->value);
-    else if (error == DLI_ZK_NO_NODE && job->created)
+    else if (error == DLI_ZK_NO_NODE && strcmp(job->request.change.what, "set") == 0)
         dli_zk_make_parents(job, job->request.place, read_again);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
         dli_zk_fail_error(job, error);
@@ -168,7 +168,7 @@ static void write_both(struct dli_job *job, const struct dli_zk_ask *count, cons
     part[0] = count->op == DLI_ZK_DELETE && *witness ? other : *count;
     part[1] = count->op == DLI_ZK_DELETE ? *count : other;
     ask.parts = *witness ? PARTS : 1;
-    job->writes = 1;
+    job->request.change.writes = 1;
     dli_zk_ask(job, &ask, 1, changed);
 }
 
@@ -190,12 +190,19 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
         word(job->request.change.id, witness);
     snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
     dli_zk_value_write(value, front, job->request.change.id, before);
-    last_in(before, job->seen);
+    last_in(before, job->request.change.seen);
     ask.path = path_of(job, room);
     ask.data = (struct dli_zk_text){value, strlen(value)};
     job->value = left;
-    job->created = version < 0;
     write_both(job, &ask, witness);
+}
+
+/* Whether an earlier try may have acted, and the value does not tell. */
+static int is_unclear(const struct dli_job *job, const char *value)
+{
+    const char *seen = job->request.change.seen;
+
+    return job->request.change.doubt && !(*seen && dli_zk_value_knows(value, seen));
 }
 
 /* The node is there with this value and version, or not: -1. */
@@ -208,7 +215,7 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
         finish(job, DLOCK_OK, left);
     else if (strcmp(what, "down") == 0 && version < 0)
         finish(job, DLOCK_OK, 0);
-    else if (job->doubt && !(job->seen[0] && dli_zk_value_knows(value, job->seen)))
+    else if (is_unclear(job, value))
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && version < 0)
         change(job, version, number, "");
@@ -249,8 +256,8 @@ static void read_again(struct dli_job *job)
 void dli_zk_latch_change(struct dli_job *job)
 {
     job->at = 0;
-    job->doubt |= job->writes && job->call[0].sent;
-    job->writes = 0;
+    job->request.change.doubt |= job->request.change.writes && job->call[0].sent;
+    job->request.change.writes = 0;
     if (dli_zk_enter(job, 0))
         read_again(job);
 }

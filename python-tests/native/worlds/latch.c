@@ -29,8 +29,8 @@ static int begin(struct w_call call)
 
     call.number = call.process->client->core->numbers + 1;
     at = w_judge_asked(call);
-    w_trace("process %d %s latch %d, by %lld, as call %d, number %lld", call.process->index, words[call.what], call.lock,
-            (long long)call.amount, at, (long long)call.number);
+    w_trace("process %d %s latch %d, by %lld, as call %d, number %lld", call.process->index, words[call.what],
+            call.lock, (long long)call.amount, at, (long long)call.number);
     status = submit(&call, at + TAGS);
     if (status != DLOCK_OK)
         w_judge_answered(w_judge_call(at), status, -1);

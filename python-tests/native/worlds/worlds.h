@@ -126,9 +126,9 @@ struct w_plan {
     int calm, processes, owners, locks, shared; /* shared: read and write locks */
     int fair;                                   /* fair locks */
     int permits;                                /* of each semaphore; 0: locks, no semaphores */
-    int watched;                                /* latches: who waits hears of it by a watch, and does not look now and then */
-    int plain;                                  /* they have no lease */
-    int64_t chance[W_FAULT_COUNT];              /* of a million */
+    int watched;                   /* latches: who waits hears of it by a watch, and does not look now and then */
+    int plain;                     /* they have no lease */
+    int64_t chance[W_FAULT_COUNT]; /* of a million */
     int64_t lease, delay, hold, think;
     int64_t faults_end, work_end, end;
 };
@@ -142,10 +142,10 @@ struct w_stats {
 /* What a model of a cluster offers. */
 struct w_model {
     const char *scheme;
-    unsigned without; /* a bit for each fault that it does not have */
+    unsigned without;         /* a bit for each fault that it does not have */
     unsigned without_latches; /* and those that do not strike latches */
     unsigned looked_for;      /* those that are found by a look now and then only */
-    int together;     /* all processes are one, which has one clock: they wake one another, and there is one address */
+    int together; /* all processes are one, which has one clock: they wake one another, and there is one address */
     void (*begin)(void);
     void (*end)(void);
     void (*opened)(struct w_wire *wire);                               /* the wire is open */
@@ -233,7 +233,7 @@ void w_process_end(struct w_process *process);
 /* Whether it can act now. If it is paused, run comes back when it is not. */
 int w_process_acts(const struct w_process *process, w_run *run, void *what, int64_t number);
 void w_process_told(struct w_process *process, const int64_t *field); /* what became of its calls of semaphores */
-struct w_process *w_process_any(void); /* one that lives; NULL after some tries */
+struct w_process *w_process_any(void);                                /* one that lives; NULL after some tries */
 
 /* ---- owner.c */
 void w_owner_begin(struct w_owner *owner);
@@ -245,8 +245,8 @@ void w_owner_later(struct w_owner *owner, int64_t time); /* its next step, at so
 /* ---- latch.c */
 void w_latch_begin(void);
 void w_latch_ask(struct w_owner *owner);
-void w_latch_told(struct w_process *process, const int64_t *field);                    /* what became of a call */
-void w_latch_waited(struct w_owner *owner, dlock_status status);                       /* what became of a wait */
+void w_latch_told(struct w_process *process, const int64_t *field); /* what became of a call */
+void w_latch_waited(struct w_owner *owner, dlock_status status);    /* what became of a wait */
 
 /* ---- chaos.c */
 void w_chaos_begin(void);
@@ -287,7 +287,7 @@ void w_judge_waits(const struct w_owner *owner);
 void w_judge_counted(const struct w_process *by, int lock, int64_t count, int64_t number);
 void w_judge_latches_begin(void);
 void w_judge_latches_end(void);
-int w_latch_of(const char *key, size_t size); /* of the key of a number, as in lock0/count; -1: it is none */
+int w_latch_of(const char *key, size_t size);           /* of the key of a number, as in lock0/count; -1: it is none */
 int64_t w_latch_number(const char *value, size_t size); /* of the last call in the value of such a key */
 
 extern const struct w_model w_etcd, w_memory, w_zookeeper;

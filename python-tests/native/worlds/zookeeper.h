@@ -100,9 +100,9 @@ struct z_request {
     struct z_request *behind; /* on its member's way to the leader */
     struct z_conn *conn;      /* NULL: it is gone */
     const struct w_process *process;
-    int member, sent, done;   /* sent: on that way; done: it has come back */
-    int64_t at;               /* when the leader gets it */
-    int64_t session, seen;    /* seen: of a greeting: the last change that the client has seen */
+    int member, sent, done; /* sent: on that way; done: it has come back */
+    int64_t at;             /* when the leader gets it */
+    int64_t session, seen;  /* seen: of a greeting: the last change that the client has seen */
     int32_t xid, op, timeout;
     int watch, parts;
     struct z_part part[Z_PARTS]; /* the first one is the request itself if it is no transaction */
@@ -128,10 +128,10 @@ struct z_data {
     struct z_watch *watches;
     struct z_request *queue[W_MEMBERS]; /* on the way to the leader */
     int64_t up_at[W_MEMBERS], log_at[W_MEMBERS];
-    int owes[W_MEMBERS];     /* it was asked of its sessions and has not answered */
-    int64_t ids, tick, rate; /* rate: of the leader's clock */
+    int owes[W_MEMBERS];            /* it was asked of its sessions and has not answered */
+    int64_t ids, tick, rate;        /* rate: of the leader's clock */
     const struct w_process *caller; /* whose request is decided; NULL: of nobody */
-    int64_t together;        /* the number of the changes of a transaction; 0: there is none */
+    int64_t together;               /* the number of the changes of a transaction; 0: there is none */
 };
 
 extern struct z_data z;

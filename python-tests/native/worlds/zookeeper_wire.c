@@ -117,8 +117,8 @@ static void take_request(struct bytes *from, struct z_request *request)
 
 static int is_known(int32_t op)
 {
-    return z_is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE || op == Z_SET_DATA ||
-           op == Z_CREATE_CONTAINER || op == Z_CLOSE;
+    return z_is_read(op) || op == Z_HELLO || op == Z_DELETE || op == Z_SYNC || op == Z_MULTI || op == Z_CREATE ||
+           op == Z_SET_DATA || op == Z_CREATE_CONTAINER || op == Z_CLOSE;
 }
 
 static void frame(struct z_conn *conn, const char *bytes, size_t size)
