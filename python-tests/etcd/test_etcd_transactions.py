@@ -577,6 +577,38 @@ def test_users(new_etcd: Make, agent: Agent) -> None:
     assert client.counters()["connects"] == 1
 
 
+@pytest.mark.parametrize("failing", ["watch", "get", "set", "commit"])
+def test_no_memory(etcd: Etcd, new_agent: Make, failing: str) -> None:
+    """The nth allocation fails, for every n: the step says so, or it is done all the same, and the client goes on."""
+    agent: Agent = new_agent(shim=True)
+    put(etcd, big="v" * 60000)
+    client = agent.open(etcd)
+    warm = begun(client, "a")
+    warm.incr("warm", 1).ok
+    warm.commit().ok
+    seen: dict[str, int] = {}
+    for k in range(1, 200):
+        etcd.call("kv/deleterange", key="a")
+        txn = client.txn()
+        steps = {
+            "watch": lambda: txn.watch("a"), "get": lambda: txn.get("big", 1 << 16), "set": lambda: txn.set("a", b"x" * 8000, 60000),
+            "commit": lambda: txn.commit(),
+        }  # fmt: skip
+        answers = {}
+        for name, step in steps.items():
+            if name == failing:
+                agent("shim", "alloc", k, 0)
+            answers[name] = step()
+        status = answers[failing].status
+        seen[status] = seen.get(status, 0) + 1
+        assert status in ("OK", "OUT_OF_MEMORY", "UNREACHABLE", "PROTOCOL_ERROR"), answers[failing]
+        assert (value(etcd, "a") is not None) == (answers["set"].status == answers["commit"].status == "OK"), answers
+        txn.end_txn().ok
+        if not answers[failing].fired:
+            break
+    assert seen["OK"] and seen.get("OUT_OF_MEMORY"), seen
+
+
 # ---- the end
 
 

@@ -183,9 +183,16 @@ static struct dli_etcd_effect *without_term(struct dli_etcd_round *round)
     return NULL;
 }
 
+/* There is room for the lease before it is granted. */
 static int encode_term(struct dli_job *job)
 {
-    return dli_etcd_encode_lease_grant(&job->call.out, seconds_of(without_term(dli_etcd_round_of(job))->ttl_ms));
+    struct dli_etcd_round *round = dli_etcd_round_of(job);
+    struct dli_etcd_term *more = realloc(round->term, (round->terms + 1) * sizeof *more);
+
+    if (!more)
+        return -1;
+    round->term = more;
+    return dli_etcd_encode_lease_grant(&job->call.out, seconds_of(without_term(round)->ttl_ms));
 }
 
 static void term_granted(struct dli_job *job)
@@ -194,11 +201,8 @@ static void term_granted(struct dli_job *job)
     struct dli_etcd_lease lease = {0};
     size_t size;
     const char *bytes = dli_grpc_answer(&job->call, &size);
-    struct dli_etcd_term *more = realloc(round->term, (round->terms + 1) * sizeof *more);
 
-    if (more)
-        round->term = more;
-    if (!more || !bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
+    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
         dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease, or there is no memory for it.");
         return;
     }
