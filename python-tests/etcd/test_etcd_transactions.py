@@ -383,7 +383,7 @@ def test_others_write_before_the_outcome_is_known(etcd: Etcd, new_proxy: Make, a
             assert status == "CONFLICT" and value(etcd, "a") == b"1"
         else:
             assert status == "OK" and value(etcd, "a") == b"mine"
-        txn.end_txn().ok
+        txn.start("end_txn", thread=1).answer().ok
         put(etcd, watched="1", a="1")
 
 
@@ -625,7 +625,8 @@ def test_close_in_the_middle(etcd: Etcd, new_proxy: Make, agent: Agent) -> None:
     gate.open()
     for command, *words in ("watch", "a"), ("get", "a", 9), ("set", "a", "x", -1), ("commit",), ("rollback",):
         assert getattr(idle, command)(*words).status == "CLOSED"
-    txn.end_txn().ok, idle.end_txn().ok
+    txn.start("end_txn", thread=1).answer().ok
+    idle.end_txn().ok
 
 
 def test_a_child_of_a_fork_has_no_part_in_it(etcd: Etcd, client: Client) -> None:
