@@ -1133,7 +1133,7 @@ dlock_status dlock_event_data(const dlock_event *event, uint8_t *buffer, size_t 
  * budget of connects_per_second. Up to 8 of them stay with the client between rounds, for any handle. A connection is
  * closed after any failure, by dlock_txn_free in the middle of its round, and by dlock_client_close. On etcd all rounds
  * share the client's connection, and what was lost with it is sent again.
- * Errors: DLOCK_UNSUPPORTED (not on a quorum, ZooKeeper or in memory).
+ * Errors: DLOCK_UNSUPPORTED (not on a quorum or ZooKeeper).
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API
@@ -1222,9 +1222,9 @@ dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, 
  * were done or none. On etcd the library then asks whether they were done; this status means that nobody answered that
  * within the command timeout either. DLOCK_SERVER_ERROR: the message says which of two cases it is. Either the transaction
  * was refused, and nothing was written. Or one write failed (dlock_txn_incr of a value that is no number): the message
- * names its key, and the other writes were done, because Redis does not roll back. On etcd nothing is written then. After
- * any other failure nothing was written: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE, DLOCK_DENIED, the other DLOCK_SERVER_*,
- * DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
+ * names its key, and the other writes were done, because Redis does not roll back. On etcd and in memory nothing is
+ * written then. After any other failure nothing was written: DLOCK_NO_TRANSACTION, DLOCK_UNREACHABLE, DLOCK_DENIED, the
+ * other DLOCK_SERVER_*, DLOCK_PROTOCOL_ERROR, DLOCK_OUT_OF_MEMORY.
  * Threads: one at a time per transaction. Blocks: up to twice the command timeout. Since: 0.1
  */
 DLOCK_API

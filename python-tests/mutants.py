@@ -956,6 +956,21 @@ MEMORY = (
     (Mutant(836, "renewals of one lock do not fail", edits=(
         ("memory/renew.c", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, row[i].place)", "dli_memory_fault(memory, DLI_MEMORY_RENEWALS, NULL)"),
     )), "test_memory_faults.py", "right_event"),
+    (Mutant(985, "a key that is made and deleted again has not changed", edits=(
+        ("memory/keys.c", "    key->changed = ++world->changes;", "    key->changed = value ? ++world->changes : 0;"),
+    )), "test_memory_transactions.py", "conflict"),
+    (Mutant(986, "a key that has expired is found so by nobody but its reader", edits=(
+        ("memory/round.c", "        dli_memory_key_settle(round->memory->world, round->watch[i].key);\n", ""),
+    )), "test_memory_transactions.py", "expires"),
+    (Mutant(987, "the writes before the one that fails are done", edits=(
+        ("memory/round.c", "finish(round, request->status == DLOCK_OK);", "finish(round, 1);"),
+    )), "test_memory_transactions.py", "all_writes"),
+    (Mutant(988, "a commit does not compare", edits=(
+        ("memory/round.c", "    if (has_changed(round)) {", "    if (has_changed(round) > 1) {"),
+    )), "test_memory_transactions.py", "nothing_is_lost or conflict"),
+    (Mutant(989, "what is added to a key ends its time to live", edits=(
+        ("memory/round.c", "        effect->ends = effect->key->ends;\n", "        effect->ends = INT64_MAX;\n"),
+    )), "test_memory_transactions.py", "time_to_live"),
     (Mutant(838, "a child of a fork finds the locks of its parent", edits=(
         ("memory/world.c", "if (seen && seen->generation == dli_fork_generation())", "if (seen)"),
     )), "test_memory_line.py", "child"),

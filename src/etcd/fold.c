@@ -1,7 +1,5 @@
 /*
  * fold.c: what the writes of a round come to, one effect for each key: etcd takes no key twice. No I/O. See round.h.
- *
- * The writes are one buffer: a struct dli_txn_write, then the bytes of key and value.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,46 +7,6 @@
 #include <string.h>
 
 #include "round.h"
-
-/* ---- the writes */
-
-int dli_etcd_fold_keep(struct dli_buffer *writes, const struct dli_txn_write *write)
-{
-    size_t value = write->kind == DLI_TXN_SET ? write->value_size : 0, size = sizeof *write + write->key_size + value;
-
-    if (dli_buffer_reserve(writes, size) || dli_buffer_add(writes, write, sizeof *write) ||
-        dli_buffer_add(writes, write->key, write->key_size))
-        return -1;
-    return value > 0 ? dli_buffer_add(writes, write->value, value) : 0;
-}
-
-/* The write at *at, which then is behind it. 0: there are no more. */
-static int next(const struct dli_buffer *writes, size_t *at, struct dli_txn_write *write)
-{
-    if (*at >= writes->size)
-        return 0;
-    memcpy(write, writes->bytes + *at, sizeof *write);
-    write->key = writes->bytes + *at + sizeof *write;
-    write->value = write->key + write->key_size;
-    *at += sizeof *write + write->key_size + (write->kind == DLI_TXN_SET ? write->value_size : 0);
-    return 1;
-}
-
-/* ---- numbers */
-
-/* Strict, as Redis is. 0, or -1: it is no number. */
-static int read_number(struct dli_etcd_bytes text, int64_t *ret)
-{
-    char digits[24], again[24];
-
-    if (text.size == 0 || text.size >= sizeof digits)
-        return -1;
-    memcpy(digits, text.bytes, text.size);
-    digits[text.size] = '\0';
-    *ret = strtoll(digits, NULL, 10);
-    snprintf(again, sizeof again, "%" PRId64, *ret);
-    return strlen(again) == text.size && memcmp(again, digits, text.size) == 0 ? 0 : -1;
-}
 
 /* ---- effects */
 
@@ -71,7 +29,7 @@ static int add(struct dli_etcd_round *round, struct dli_etcd_effect *effect, int
         effect->value = dli_etcd_text(seen->value, seen->value ? seen->size : 0);
         effect->lease = seen->lease;
     }
-    if (there && read_number(effect->value, &sum))
+    if (there && dli_txn_number(effect->value.bytes, effect->value.size, &sum))
         return -1;
     if (__builtin_add_overflow(sum, by, &sum))
         return -1;
@@ -109,7 +67,7 @@ dlock_status dli_etcd_fold(struct dli_etcd_round *round, dlock_error *reason)
     if (!round->effect && !(round->effect = calloc((size_t)round->base.count, sizeof *round->effect)))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the writes");
     round->effects = 0;
-    while (next(&round->writes, &at, &write))
+    while (dli_txn_next(&round->writes, &at, &write))
         if (apply(round, &write))
             return dli_fail(
                 reason, DLOCK_SERVER_ERROR,
@@ -123,7 +81,7 @@ int dli_etcd_fold_needs(struct dli_etcd_round *round)
     struct dli_txn_write write;
     size_t at = 0;
 
-    while (next(&round->writes, &at, &write)) {
+    while (dli_txn_next(&round->writes, &at, &write)) {
         struct dli_etcd_bytes key = dli_etcd_text(write.key, write.key_size);
 
         if (write.kind == DLI_TXN_ADD && !dli_etcd_seen_find(round, key) && !dli_etcd_seen_add(round, key))

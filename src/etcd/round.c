@@ -292,20 +292,10 @@ static void prepare(struct dli_etcd_round *round, struct dli_txn_step *step, voi
     request->reason = &step->reason;
 }
 
-/* The request is answered: what that means for the round. */
+/* The request is answered. */
 static void settle(struct dli_etcd_round *round)
 {
-    struct dli_txn_step *step = round->step;
-    dlock_status status = round->job->request.status;
-    int fatal = status == DLOCK_UNREACHABLE || status == DLOCK_OUT_OF_MEMORY || status == DLOCK_PROTOCOL_ERROR ||
-                status == DLOCK_CLOSED;
-
-    step->status = status;
-    if (status == DLOCK_CLOSED)
-        dli_fail(&step->reason, status, "the client was closed");
-    if (step->verb == DLI_TXN_WATCH && status == DLOCK_OK)
-        round->base.watching = 1;
-    else if (step->verb != DLI_TXN_GET || fatal)
+    if (dli_txn_answered(round->step, round->job->request.status))
         clear(round);
 }
 
@@ -342,7 +332,7 @@ static int push(struct dli_txn_step *step, int lane)
 
 static dlock_status keep(struct dli_txn *txn, const struct dli_txn_write *write, dlock_error *reason)
 {
-    if (dli_etcd_fold_keep(&round_at(txn)->writes, write))
+    if (dli_txn_keep(&round_at(txn)->writes, write))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the write");
     return DLOCK_OK;
 }

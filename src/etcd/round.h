@@ -62,7 +62,7 @@ struct dli_etcd_round {
     const struct dli_etcd_phase *phase;
     struct dli_etcd_seen *seen;
     size_t seen_count, seen_room, kept; /* kept: bytes of values */
-    struct dli_buffer writes;           /* see fold.c */
+    struct dli_buffer writes;           /* see dli_txn_keep */
 
     /* the commit */
     int64_t due, again_at; /* due: it is not sent later; again_at: when the phase begins anew */
@@ -146,9 +146,6 @@ void dli_etcd_nothing_written(struct dli_job *job, const dlock_error *why);
 int dli_etcd_round_decode(const struct dli_job *job, struct dli_etcd_reply *reply);
 
 /* ---- fold.c */
-
-/* Keep a write behind the others. 0, or -1 without memory. */
-int dli_etcd_fold_keep(struct dli_buffer *writes, const struct dli_txn_write *write);
 
 /* Note all keys that something is added to and that were not read. 0, or -1 without memory. */
 int dli_etcd_fold_needs(struct dli_etcd_round *round);

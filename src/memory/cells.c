@@ -13,7 +13,7 @@ enum { HASH_BITS = 32, MOST_BITS = 24 };
 
 /* ---- the table */
 
-static uint32_t hash_of(const char *name, size_t size)
+uint32_t dli_memory_hash(const char *name, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
 
@@ -158,7 +158,7 @@ void dli_memory_settle_all(struct dli_world *world)
 
 struct dli_memory_cell *dli_memory_cell(struct dli_world *world, const char *name, size_t size, int make)
 {
-    uint32_t hash = hash_of(name, size);
+    uint32_t hash = dli_memory_hash(name, size);
     struct dli_memory_cell *cell = *bucket_of(world, hash), **bucket;
 
     while (cell && (cell->hash != hash || cell->size != size || memcmp(cell->name, name, size) != 0))

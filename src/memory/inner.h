@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "base/table.h"
 #include "base/url.h"
 #include "store/store.h"
 #include "sys/sys.h"
@@ -67,6 +68,22 @@ struct dli_memory_cell {
     char name[];
 };
 
+/* A value that transactions read and write. */
+struct dli_memory_key {
+    struct dli_slot slot; /* in world.keys */
+    struct dli_link link; /* in world.each_key */
+    uint32_t hash;
+    int watchers; /* rounds that watch it; it stays as long */
+    char *value;  /* NULL: there is none */
+    size_t value_size;
+    int64_t ends;                     /* the value expires then, by the world's clock; INT64_MAX: never */
+    int64_t changed;                  /* the number of its last change; 0: none yet */
+    struct dli_memory_effect *effect; /* of the commit under way; round.c */
+    const char *name;
+    size_t size;
+    char room[]; /* for the name */
+};
+
 struct dli_world {
     pthread_mutex_t mutex;
     uint64_t generation;                              /* of the process that it belongs to */
@@ -77,10 +94,13 @@ struct dli_world {
     struct dli_memory_cell **bucket;                  /* by the highest bits of the hash */
     int bits;
     size_t cells;
-    size_t swept;     /* the bucket that is swept next */
-    int64_t offset;   /* of its clock, in microseconds */
-    int64_t paused;   /* until this time of dli_now it answers nothing */
-    uint32_t changed; /* futex: faults have changed, or a store is shut; callers of execute sleep on it */
+    size_t swept;             /* the bucket that is swept next */
+    struct dli_table keys;    /* of transactions */
+    struct dli_link each_key; /* those that were looked at last are last */
+    int64_t changes;          /* of keys */
+    int64_t offset;           /* of its clock, in microseconds */
+    int64_t paused;           /* until this time of dli_now it answers nothing */
+    uint32_t changed;         /* futex: faults have changed, or a store is shut; callers of execute sleep on it */
 };
 
 enum dli_memory_what { DLI_MEMORY_HINT, DLI_MEMORY_GATE, DLI_MEMORY_LAPSED };
@@ -122,6 +142,7 @@ struct dli_memory {
     char name[sizeof((struct dli_site *)0)->service];
     char text[sizeof((struct dli_site *)0)->service + 16];
     int64_t commands; /* atomic */
+    int64_t patience; /* of a transaction's step */
     struct dli_world *world;
     struct dli_link link;                    /* in world.stores */
     struct dli_lane *lane[DLI_MEMORY_LANES]; /* without the first, the client has no id yet */
@@ -243,6 +264,25 @@ void dli_memory_unstand(struct dli_memory_waiter *waiter);
 /* The grant number in an owner's id. */
 int64_t dli_memory_number(const char *owner);
 
+/* Of a name. */
+uint32_t dli_memory_hash(const char *name, size_t size);
+
+/* ---- keys.c */
+void dli_memory_begin_keys(struct dli_world *world);
+
+/* The key of a name, without a value that has expired; made if there is none. NULL without memory. */
+struct dli_memory_key *dli_memory_key(struct dli_world *world, const char *name, size_t size);
+
+/* Remove its value if that has expired. */
+void dli_memory_key_settle(struct dli_world *world, struct dli_memory_key *key);
+
+/* It changes: value, which it owns from now on, is NULL or ends at this time. */
+void dli_memory_key_set(struct dli_world *world, struct dli_memory_key *key, char *value, size_t size, int64_t ends);
+
+/* Free a key that has no value and that nobody watches; and remove all values. */
+void dli_memory_key_done(struct dli_world *world, struct dli_memory_key *key);
+void dli_memory_free_keys(struct dli_world *world);
+
 /* ---- line.c */
 
 /* Tell all who wait, or those who may get the lock now. */
@@ -263,6 +303,10 @@ void dli_memory_inspect(struct dli_memory *memory, struct dli_request *request);
 void dli_memory_gate(struct dli_memory *memory, struct dli_request *request);
 void dli_memory_gate_left(struct dli_memory *memory, struct dli_request *request);
 void dli_memory_list(struct dli_memory *memory, struct dli_request *request);
+
+/* ---- round.c: transactions. The store's own verb, and the operation of store/store.h, which needs no mutex. */
+void dli_memory_round(struct dli_memory *memory, struct dli_request *request);
+struct dli_txn *dli_memory_txn_new(struct dli_store *store);
 
 /* An exchange of a semaphore, a permit semaphore or a latch that wants something. */
 void dli_memory_count_in(struct dli_world *world, struct dli_memory_cell *cell, struct dli_request *request);

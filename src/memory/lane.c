@@ -33,7 +33,7 @@ static void no_quarantine(struct dli_memory *memory, struct dli_request *request
 
 static void do_verb(struct dli_memory *memory, struct dli_request *request)
 {
-    static void (*const verbs[DLI_VERBS])(struct dli_memory *, struct dli_request *) = {
+    static void (*const verbs[DLI_VERBS + 1])(struct dli_memory *, struct dli_request *) = {
         [DLI_VERB_EXCHANGE] = dli_memory_exchange,
         [DLI_VERB_RENEW] = dli_memory_renew,
         [DLI_VERB_ACQUIRE_ALL] = dli_memory_acquire_all,
@@ -46,6 +46,7 @@ static void do_verb(struct dli_memory *memory, struct dli_request *request)
         [DLI_VERB_PING] = nothing,
         [DLI_VERB_CHECK] = nothing,
         [DLI_VERB_PROVISION] = no_quarantine,
+        [DLI_VERBS] = dli_memory_round,
     };
 
     verbs[request->verb](memory, request);

@@ -113,6 +113,7 @@ static const struct dli_store_ops ops = {
     .request_free = request_free,
     .shard = shard,
     .next_server = next_server,
+    .txn_new = dli_memory_txn_new,
     .lane_new = dli_memory_lane_new,
     .lane_free = dli_memory_lane_free,
     .push = dli_memory_push,
@@ -132,7 +133,8 @@ static const struct dli_store_traits traits = {
     .where = "in memory",
     .kinds_text = "all kinds",
     .kinds = UINT32_MAX,
-    .can = DLI_CAN_LINE | DLI_CAN_PASS | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_ADOPT | DLI_CAN_WAKE,
+    .can = DLI_CAN_LINE | DLI_CAN_PASS | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_ADOPT | DLI_CAN_TRANSACTIONS |
+           DLI_CAN_WAKE,
 };
 
 dlock_status dli_memory_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
@@ -140,11 +142,11 @@ dlock_status dli_memory_open(const struct dlock_options *options, const struct d
 {
     struct dli_memory *memory = calloc(1, sizeof *memory);
 
-    (void)options;
     if (!memory)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     memcpy(memory->name, site->service, sizeof memory->name);
     snprintf(memory->text, sizeof memory->text, "%.*s", (int)sizeof memory->text - 1, site->target.text);
+    memory->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MEMORY_MS;
     dli_list_init(&memory->link);
     dli_list_init(&memory->messages);
     dli_list_init(&memory->faults);

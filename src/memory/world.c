@@ -57,6 +57,7 @@ static struct dli_world *world_new(const char *name)
     pthread_mutex_init(&world->mutex, NULL);
     dli_list_init(&world->link);
     dli_list_init(&world->stores);
+    dli_memory_begin_keys(world);
     return world;
 }
 
@@ -127,6 +128,7 @@ static void quit(struct dli_memory *memory)
         return;
     dli_list_remove(&world->link);
     dli_memory_free_cells(world);
+    dli_memory_free_keys(world);
 }
 
 void dli_memory_quit(struct dli_memory *memory)

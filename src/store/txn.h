@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 enum {
@@ -93,7 +94,21 @@ dlock_status dli_txn_may(const struct dli_txn *txn, enum dli_txn_verb verb, cons
 /* Keep one write for the commit. */
 dlock_status dli_txn_write(struct dli_txn *txn, const struct dli_txn_write *write, dlock_error *reason);
 
-/* For a store: no round is under way any more. */
+/* ---- for a store */
+
+/* A request has answered the step, which was its own to answer. Returns whether that ends the round. */
+int dli_txn_answered(struct dli_txn_step *step, dlock_status status);
+
+/* Keep a write behind the others. 0, or -1 without memory. */
+int dli_txn_keep(struct dli_buffer *writes, const struct dli_txn_write *write);
+
+/* The write at *at, which then is behind it. 0: there are no more. */
+int dli_txn_next(const struct dli_buffer *writes, size_t *at, struct dli_txn_write *write);
+
+/* The decimal number to add to, as strict as Redis is. 0, or -1: it is no number. */
+int dli_txn_number(const char *text, size_t size, int64_t *ret);
+
+/* No round is under way any more. */
 static inline void dli_txn_over(struct dli_txn *txn)
 {
     txn->watching = txn->count = 0;
