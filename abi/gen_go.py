@@ -20,7 +20,9 @@ HEAD = """\
 
 package dlock
 
-// #cgo pkg-config: dlock
+// #cgo !dlock_static pkg-config: dlock
+// #cgo dlock_static CFLAGS: -I${SRCDIR}/internal/libdlock
+// #cgo dlock_static LDFLAGS: -pthread -ldl
 // #include <dlock.h>
 import "C"
 

@@ -63,9 +63,12 @@ else
 fi
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --headers-dir abi --drop-private-types --out-file "abi/released/libdlock-$version.abi" build/abi/libdlock.so.1
 rm -rf build
-git add -A
-git -c user.name="${GIT_AUTHOR_NAME:-$(git -C "$root" log -1 --format=%an)}" -c user.email="${GIT_AUTHOR_EMAIL:-$(git -C "$root" log -1 --format=%ae)}" \
-    commit --quiet -m "libdlock $version"
+commit() { # MESSAGE PATH
+    git add -A "$2"
+    git -c user.name="${GIT_AUTHOR_NAME:-$(git -C "$root" log -1 --format=%an)}" -c user.email="${GIT_AUTHOR_EMAIL:-$(git -C "$root" log -1 --format=%ae)}" \
+        commit --quiet -m "$1"
+}
+commit "libdlock $version" .
 git tag "v$version"
 git tag "bindings/go/v$version"
 
@@ -77,7 +80,7 @@ sed "/^source_filename/ a source_hash = $sum" packaging/recipes/wrap/dlock.wrap 
 sed "s/sha256 \"0*\"/sha256 \"$sum\"/" packaging/recipes/homebrew/libdlock.rb >"$artefacts/libdlock.rb"
 versions=
 if [ "$dry" = no ]; then
-    for what in debian python alpine; do
+    for what in debian python alpine rust lua; do
         ./dev package "$what"
         find "build/packages/$what" build/packages/bookworm build/packages/trixie build/packages/noble -maxdepth 1 -type f ! -name SHA256SUMS 2>/dev/null | sort -u |
             while IFS= read -r file; do
@@ -87,6 +90,12 @@ if [ "$dry" = no ]; then
             done
     done
     versions=build/bundle/libdlock/versions.txt
+    # What go get takes is a tag. Its commit has the bundle, and no other commit has.
+    git checkout --quiet --detach "v$version"
+    packaging/bundle/golang.py build/bundle/libdlock bindings/go
+    commit "libdlock $version for Go, with the sources that -tags dlock_static compiles" bindings/go
+    git tag --force "bindings/go/v$version" >/dev/null
+    git checkout --quiet -
 fi
 /usr/bin/python3 packaging/sbom.py ${versions:+"$versions"} >"$artefacts/libdlock-$version.cdx.json"
 (cd "$artefacts" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum -- >SHA256SUMS)

@@ -124,6 +124,40 @@ install_in() {
         { tail -n 30 "$dir.apt.log"; fail "apt-get install $*: failed, see $dir.apt.log"; }
 }
 
+# install_library DIR: compile the bundle (packaging/bundle) in DIR and install it there, as a package of the library would.
+# shellcheck disable=SC2016 # for the shell inside
+install_library() {
+    local version
+    version=$("$root/packaging/version.py")
+    install_in "$1" gcc libc6-dev make pkgconf
+    cp -R "$root/build/bundle/libdlock" "$1/srv/libdlock"
+    printf 'Name: dlock\nDescription: locks\nVersion: %s\nLibs: -L/usr/local/lib -ldlock\nCflags: -I/usr/local/include\n' "$version" >"$1/srv/dlock.pc"
+    inside "$1" /srv/libdlock sh -ec 'make --silent -j "$(nproc)" shared; install -D -t /usr/local/lib out/libdlock.so.1; ln -s libdlock.so.1 /usr/local/lib/libdlock.so
+        install -D -m 644 -t /usr/local/include dlock.h; install -D -m 644 -t /usr/local/lib/pkgconfig ../dlock.pc; ldconfig'
+}
+
+# foreign DIR PLATFORM ARCH PACKAGE PROGRAM [SETTING...]: unpack a package of another platform and all that it needs beside those of the
+# root, and write a program of the same name in /srv/bin, which has qemu run it, with these variables.
+# shellcheck disable=SC2016 # for the shell inside
+foreign() {
+    local dir=$1 platform=$2 arch=$3 package=$4 program=$5
+    inside "$dir" / sh -ec 'dpkg --add-architecture "$1"; apt-get -qq update
+        apt-get -qq -y --no-install-recommends --download-only install "$2:$1"
+        mkdir -p /srv/other /srv/bin; for package in /var/cache/apt/archives/*_"$1".deb; do dpkg-deb -x "$package" /srv/other; done' - "$arch" "$package" >"$dir.apt.log" 2>&1 ||
+        { tail -n 20 "$dir.apt.log"; fail "$package for $arch: see $dir.apt.log"; }
+    install_in "$dir" qemu-user-static
+    printf '#!/bin/sh\n%s exec qemu-%s-static -L /srv/other /srv/other/usr/bin/%s "$@"\n' "${*:6}" "$platform" "$program" >"$dir/srv/bin/$program"
+    chmod 755 "$dir/srv/bin/$program"
+}
+
+# no_libraries DIR: fails if the root has libdlock or what it is made of.
+no_libraries() {
+    local file
+    for file in hiredis openssl nghttp2 protobuf-c dlock.h; do
+        [ ! -e "$1/usr/include/$file" ] || fail "/usr/include/$file is here: this proves nothing"
+    done
+}
+
 # no_compiler DIR: fails if the root could compile a program: then a trial there proves nothing.
 no_compiler() {
     if inside "$1" / sh -c 'command -v cc || command -v gcc || command -v clang' || compgen -G "$1/usr/lib/*/libdlock.so" >&2; then

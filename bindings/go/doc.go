@@ -29,4 +29,9 @@
 // At build time pkg-config finds libdlock; when the program starts, the system's loader finds libdlock.so.1. Without it the
 // program does not start, and the loader says why. If libdlock is not where the system looks, set PKG_CONFIG_PATH and
 // LD_LIBRARY_PATH, or an rpath in CGO_LDFLAGS. Open refuses a library that is too old.
+//
+//	go build -tags dlock_static
+//
+// compiles the library into the program. That needs a C compiler and nothing else, neither at build time nor later. A released module
+// has the library's sources; in the source tree ./dev package go makes one. A URL with TLS needs OpenSSL 3 when the program runs.
 package dlock

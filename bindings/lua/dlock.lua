@@ -23,8 +23,9 @@
 -- for its own answer. Of several errors only the first is kept.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
--- library is the file DLOCK_LIBRARY, or libdlock.so.1; the first dlock.open loads it. A Lua state and everything in it
--- belong to one thread at a time. The garbage collector frees memory only: release locks, and close clients.
+-- library is the file DLOCK_LIBRARY, or the one that the rock dlock-bundled brought, or libdlock.so.1; the first dlock.open
+-- loads it. A Lua state and everything in it belong to one thread at a time. The garbage collector frees memory only:
+-- release locks, and close clients.
 
 local ffi = require "ffi"
 local abi = require "dlock.cdef"
@@ -32,6 +33,7 @@ local abi = require "dlock.cdef"
 local dlock = {VERSION = "0.1.0", constants = abi.constants}
 local K = abi.constants
 local OK, SONAME, LARGEST, MAIN = K.DLOCK_OK, "libdlock.so.1", 2 ^ 53 - 1, 1e13
+local BESIDE = "dlock.libdlock" -- in package.cpath: a file, not a module
 local METRICS_ROOM = 32768
 local C -- the library
 local box, event_box, fields, int32, int64, size -- filled by the library; read before any other call
@@ -120,7 +122,7 @@ end
 local function load()
   local override = os.getenv("DLOCK_LIBRARY")
   override = override ~= "" and override or nil
-  local path = override or SONAME
+  local path = override or package.searchpath(BESIDE, package.cpath) or SONAME
   local good, library = pcall(open_library, path)
   if not good then
     local err = tostring(library):gsub("^[^:]*%.lua:%d+: ", "")

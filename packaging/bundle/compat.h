@@ -1,8 +1,13 @@
 /*
- * compat.h: included before every file of the bundle. Functions that C libraries older than glibc 2.25 lack.
+ * compat.h: included before every file of the bundle. Functions that C libraries older than glibc 2.25 lack, and names of our own for the
+ * functions of hiredis and the others. DLI_PLAIN_NAMES leaves theirs.
  */
 #ifndef DLI_COMPAT_H
 #define DLI_COMPAT_H
+
+#ifndef DLI_PLAIN_NAMES
+#include "private.h"
+#endif
 
 #include <features.h>
 

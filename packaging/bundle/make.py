@@ -2,17 +2,19 @@
 """make.py OUT [FOLDER]: write the bundle, C sources that need a C compiler and nothing else.
 
 OUT gets libdlock's sources, those that the build makes (the Lua scripts, etcd's messages), and the parts of hiredis, nghttp2 and
-protobuf-c that libdlock uses. The wheels, the sdist, Go's static library, the crate dlock-sys and a rock are made from it. FOLDER keeps
-the source packages; default: build/bundle. README.md beside this file says more.
+protobuf-c that libdlock uses. The wheels, the sdist, the Go module, the crate dlock-sys and a rock are made from it.
+FOLDER keeps the source packages; default: build/bundle. README.md beside this file says more.
 """
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -29,7 +31,8 @@ VENDORED = {
 FLAGS = """-std=c11 -D_GNU_SOURCE -DNDEBUG -fvisibility=hidden -fPIC -fno-strict-aliasing -w -include compat.h
 -DDLI_TLS=1 -DDLI_TLS_LOADED=1 -DDLI_ETCD=1 -DDLI_ZOOKEEPER=1 -DDLOCK_API=__attribute__((visibility("default")))
 -DNGHTTP2_STATICLIB -DHAVE_ARPA_INET_H -DHAVE_NETINET_IN_H -DHAVE_TIME_H -DHAVE_CLOCK_GETTIME
--I. -Isrc -Imade -Ivendor/hiredis -Ivendor/nghttp2/lib -Ivendor/nghttp2/lib/includes -Ivendor/protobuf-c -Ivendor/openssl""".split()
+-I. -Isrc -Imade -Ithird_party/hiredis -Ithird_party/nghttp2/lib -Ithird_party/nghttp2/lib/includes -Ithird_party/protobuf-c
+-Ithird_party/openssl""".split()
 
 
 def run(*words: object, cwd: pathlib.Path = ROOT) -> str:
@@ -79,7 +82,7 @@ def vendor(name: str, tree: pathlib.Path, out: pathlib.Path) -> list[str]:
         if not paths and not pattern.startswith("?"):
             sys.exit(f"{tree} has no {pattern}")
         for path in paths:
-            target = pathlib.Path("vendor", name, path.relative_to(tree))
+            target = pathlib.Path("third_party", name, path.relative_to(tree))
             copy(path, out / target)
             found += [str(target)] if path.suffix == ".c" else []
     copy(tree / license_name, out / "licenses" / f"{name}.txt")
@@ -93,14 +96,14 @@ def nghttp2_version(tree: pathlib.Path, out: pathlib.Path) -> None:
     text = (tree / "lib/includes/nghttp2/nghttp2ver.h.in").read_text()
     text = text.replace("@PACKAGE_VERSION@", version)
     text = text.replace("@PACKAGE_VERSION_NUM@", "0x%02x%02x%02x" % tuple(numbers))
-    (out / "vendor/nghttp2/lib/includes/nghttp2/nghttp2ver.h").write_text(text)
+    (out / "third_party/nghttp2/lib/includes/nghttp2/nghttp2ver.h").write_text(text)
 
 
 def openssl_headers(out: pathlib.Path) -> None:
     """The headers of OpenSSL that ours reach: types, numbers and declarations. The functions come from the machine at run time."""
     reached = run("gcc", "-M", "-DDLI_TLS_LOADED=1", "-Isrc", "-Iabi", "src/net/tls_loaded.c", "src/net/tls.c")
     for path in sorted(set(re.findall(r"\S+/openssl/\w+\.h", reached))):
-        copy(pathlib.Path(path), out / "vendor/openssl/openssl" / pathlib.Path(path).name)
+        copy(pathlib.Path(path), out / "third_party/openssl/openssl" / pathlib.Path(path).name)
     version = run("pkg-config", "--modversion", "openssl").strip()
     if not version.startswith("3."):
         sys.exit(f"the headers of OpenSSL 3 are needed, not {version}")
@@ -130,19 +133,45 @@ def ours(work: pathlib.Path, out: pathlib.Path) -> list[str]:
     return found
 
 
-def main(out: pathlib.Path, work: pathlib.Path) -> None:
+def own_names(out: pathlib.Path, theirs: list[str]) -> None:
+    """Write private.h, which gives the functions of the others names of our own: a program may link another copy of them."""
+    header, names = out / "private.h", set()
+    header.touch()
+    with tempfile.TemporaryDirectory() as folder:
+        for source in theirs:
+            run("gcc", *FLAGS, "-c", "-o", f"{folder}/one.o", source, cwd=out)
+            names |= {line.split()[-1] for line in run("nm", "-g", "--defined-only", f"{folder}/one.o").splitlines() if line}
+    header.write_text("".join(f"#define {name} dli_{name}\n" for name in sorted(names)))
+
+
+def put(made: pathlib.Path, out: pathlib.Path) -> None:
+    """Move the new bundle to its place. Files that are as before keep their time, so that make compiles only the others."""
+    for path in made.rglob("*"):
+        old = out / path.relative_to(made)
+        if path.is_file() and old.is_file() and old.read_bytes() == path.read_bytes():
+            os.utime(path, ns=(old.stat().st_atime_ns, old.stat().st_mtime_ns))
+    shutil.rmtree(out, ignore_errors=True)
+    made.rename(out)
+
+
+def main(place: pathlib.Path, work: pathlib.Path) -> None:
+    out = place.with_name(place.name + ".new")
     shutil.rmtree(out, ignore_errors=True)
     trees = fetch(work)
     sources = ours(work, out)
+    theirs = [path for path in sources if path.startswith("made/etcd")]
     for name, tree in trees.items():
-        sources += vendor(name, tree, out)
+        found = vendor(name, tree, out)
+        sources, theirs = sources + found, theirs + found
     nghttp2_version(trees["nghttp2"], out)
     openssl_headers(out)
+    own_names(out, theirs)
     (out / "sources.txt").write_text("\n".join(sources) + "\n")
     (out / "flags.txt").write_text("\n".join(FLAGS) + "\n")
     packages = sorted(path.stem for path in (work / "vendor").glob("*.dsc"))
     (out / "versions.txt").write_text("\n".join(packages) + "\n")
-    print(f"{out}: {len(sources)} C files; with {', '.join(packages)}")
+    put(out, place)
+    print(f"{place}: {len(sources)} C files; with {', '.join(packages)}")
 
 
 if __name__ == "__main__":

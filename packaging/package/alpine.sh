@@ -30,13 +30,13 @@ vendored() {
     flags=$(sed "s/.*/'&'/" "$bundle/flags.txt" | tr '\n' ' ')
     while IFS= read -r file; do
         objects+=("$work/objects/${file//\//_}.o")
-        (cd "$bundle" && eval "musl-gcc -O2 $flags -c -o '${objects[-1]}' '$file'")
-    done < <(grep "^vendor/$name/" "$bundle/sources.txt")
+        (cd "$bundle" && eval "musl-gcc -O2 $flags -DDLI_PLAIN_NAMES -c -o '${objects[-1]}' '$file'")
+    done < <(grep "^third_party/$name/" "$bundle/sources.txt")
     ar rcsD "$prefix/lib/lib$library.a" "${objects[@]}"
     printf 'Name: %s\nDescription: from the bundle\nVersion: %s\nLibs: -L%s -l%s\nCflags: -I%s -I%s\n' \
         "$name" "$version" "$prefix/lib" "$library" "$prefix/include" "$prefix/include/$name" >"$prefix/lib/pkgconfig/${5:-$library}.pc"
     mkdir -p "$prefix/include/$name"
-    cp -R "$bundle/vendor/$name/$headers/." "$prefix/include/$name"
+    cp -R "$bundle/third_party/$name/$headers/." "$prefix/include/$name"
 }
 
 version() { sed -n "s/^$1_\([0-9.]*\).*/\1/p" "$bundle/versions.txt"; }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # smoke.sh WHAT...: try an installed libdlock against a redis-server of its own. WHAT: command, man, python, lua, go, or the path of a
-# program (smoke.c, compiled). Each opens a client, acquires a lock, hears that it was lost, acquires it again and releases it.
+# program (smoke.c or smoke.rs, compiled). Each opens a client, acquires a lock, hears that it was lost, acquires it again and releases it.
 # It runs where a package was installed, so it is plain sh and needs nothing but redis-server.
 set -eu
 

@@ -31,7 +31,7 @@ class Tool:
         kept = installed("rust")
         home = kept.folder / "cargo"
         self.env = clean_env(**kept.env, CARGO_TARGET_DIR=str(kept.folder / "target"))
-        if list(PACKAGED.glob("tokio-[0-9]*")):
+        if all(list(PACKAGED.glob(f"{name}-[0-9]*")) for name in ("cc", "pkg-config", "tokio")):
             home.mkdir(exist_ok=True)
             (home / "config.toml").write_text(CONFIG)
             self.env.update(CARGO_HOME=str(home), CARGO_NET_OFFLINE="true")

@@ -1,0 +1,5 @@
+//go:build dlock_static
+
+package dlock
+
+import _ "github.com/libdlock/libdlock/bindings/go/internal/libdlock" // compiled into the program
