@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import base64
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -255,10 +256,10 @@ print("done")
 """
 
 
-def counters(etcd: Etcd, processes: int, rounds: int, timeout_ms: int = 5000) -> list[subprocess.Popen[str]]:
+def counters(where: str, processes: int, rounds: int, timeout_ms: int = 5000) -> list[subprocess.Popen[str]]:
     """Processes that have begun to add 1 to two keys, rounds times each."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
-    command = [sys.executable, "-c", COUNT, etcd.url, str(rounds), str(timeout_ms)]
+    command = [sys.executable, "-c", COUNT, where, str(rounds), str(timeout_ms)]
     pipe = subprocess.PIPE
     made = [subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(processes)]
     for one in made:
@@ -284,9 +285,28 @@ def finish(made: list[subprocess.Popen[str]], timeout: float) -> None:
 @pytest.mark.parametrize("rounds", times(25, 200))
 @pytest.mark.timeout(600)
 def test_processes_lose_nothing(etcd: Etcd, rounds: int) -> None:
-    finish(counters(etcd, 8, rounds), 500)
+    finish(counters(etcd.url, 8, rounds), 500)
     total = b"%d" % (8 * rounds)
     assert users(etcd) == {"count": total, "added": total}
+
+
+@pytest.mark.parametrize("rounds", times(60, 1000))
+@pytest.mark.timeout(600)
+def test_l19_cuts_at_any_time(etcd: Etcd, new_proxy: Make, rounds: int) -> None:
+    """All connections are cut again and again while processes count."""
+    proxy = new_proxy(etcd.nodes[0])
+    made = counters(url(proxy), 4, rounds, timeout_ms=10000)
+    cuts = 0
+    while any(one.poll() is None for one in made):
+        seen = proxy.down.bytes
+        until(lambda: proxy.down.bytes > seen + random.randrange(20000) or all(one.poll() is not None for one in made), timeout=60)
+        proxy.cut(reset=cuts % 2 == 0)
+        cuts += 1
+    finish(made, 60)
+    total = b"%d" % (4 * rounds)
+    assert users(etcd) == {"count": total, "added": total}
+    tell(done=1, fired=cuts)
+    assert cuts > rounds // 20
 
 
 @pytest.mark.parametrize("changes", times(2, 8))
@@ -294,7 +314,7 @@ def test_processes_lose_nothing(etcd: Etcd, rounds: int) -> None:
 def test_l22_the_sum_is_exact_whoever_leads(new_etcd: Make, changes: int) -> None:
     """The leader is killed or stopped while processes count: no outcome is unknown, nothing is counted twice."""
     etcd = new_etcd(3)
-    made = counters(etcd, 4, 60 * changes, timeout_ms=10000)
+    made = counters(etcd.url, 4, 60 * changes, timeout_ms=10000)
     for change in range(changes):
         seen = int(until(lambda: value(etcd, "count"), timeout=60))
         until(lambda: int(value(etcd, "count") or 0) > seen + 10, timeout=60)
