@@ -115,12 +115,14 @@ static void finish(struct dli_job *job, dlock_status status, int64_t value)
 }
 
 static void found(struct dli_job *job);
+static void settled(struct dli_job *job);
 
 static void changed(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
     int done;
 
+    job->failed = NULL;
     if (dli_etcd_read(job, 0, &reply))
         return;
     done = reply.succeeded;
@@ -142,6 +144,21 @@ static void first_id(const char *value, char out[DLI_OWNER_MAX])
     snprintf(out, DLI_OWNER_MAX, "%.*s", id ? (int)strcspn(id + 1, " ") : 0, id ? id + 1 : "");
 }
 
+/* etcd refuses the write that fills its space, and has done it: the key tells. The reason stays. */
+static void refused(struct dli_job *job, dlock_status status, const char *sentence)
+{
+    struct dli_request *request = &job->request;
+
+    if (status != DLOCK_SERVER_OUT_OF_MEMORY) {
+        dli_etcd_fail(job, status, sentence);
+        return;
+    }
+    if (request->reason)
+        *request->reason = job->call.reason;
+    request->change.doubt = 1;
+    read_key(job, settled);
+}
+
 /* Write left, if the key is as it was; created keeps the result. */
 static void change(struct dli_job *job, int64_t modified, int64_t left, const char *before)
 {
@@ -156,6 +173,7 @@ static void change(struct dli_job *job, int64_t modified, int64_t left, const ch
     job->created = left;
     job->request.change.writes = 1;
     first_id(before, job->request.change.seen);
+    job->failed = refused;
     dli_etcd_call_txn(job, &txn, changed);
 }
 
@@ -167,16 +185,24 @@ static int is_unclear(const struct dli_job *job, const char *value)
     return job->request.change.doubt && !(*seen && dli_etcd_value_knows(value, seen));
 }
 
+/* There is nothing to change any more: 1. left: what is left. */
+static int is_done(const struct dli_job *job, int64_t modified, const char *value, int64_t *left)
+{
+    const char *what = job->request.change.what;
+
+    *left = strtoll(value, NULL, 10);
+    return strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id)) ||
+           (strcmp(what, "down") == 0 && !modified);
+}
+
 /* The key is there with this value, or not. */
 static void decide(struct dli_job *job, int64_t modified, const char *value)
 {
     const char *what = job->request.change.what;
-    int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
+    int64_t number = job->request.change.number, left;
 
-    if (strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id)))
+    if (is_done(job, modified, value, &left))
         finish(job, DLOCK_OK, left);
-    else if (strcmp(what, "down") == 0 && !modified)
-        finish(job, DLOCK_OK, 0);
     else if (is_unclear(job, value))
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && !modified)
@@ -187,17 +213,38 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
         change(job, modified, left > number ? left - number : 0, value);
 }
 
-static void found(struct dli_job *job)
+/* 0, or -1: the job has failed. */
+static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_ETCD_VALUE])
 {
     struct dli_etcd_reply reply;
+
+    if (dli_etcd_read(job, 2, &reply))
+        return -1;
+    *modified = dli_etcd_value(&reply.result[0], value);
+    dli_etcd_reply_free(&reply);
+    return 0;
+}
+
+static void found(struct dli_job *job)
+{
     char value[DLI_ETCD_VALUE];
     int64_t modified;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (read_value(job, &modified, value) == 0)
+        decide(job, modified, value);
+}
+
+static void settled(struct dli_job *job)
+{
+    char value[DLI_ETCD_VALUE];
+    int64_t modified, left;
+
+    if (read_value(job, &modified, value))
         return;
-    modified = dli_etcd_value(&reply.result[0], value);
-    dli_etcd_reply_free(&reply);
-    decide(job, modified, value);
+    if (is_done(job, modified, value, &left))
+        finish(job, DLOCK_OK, left);
+    else
+        finish(job, is_unclear(job, value) ? DLOCK_UNKNOWN_OUTCOME : DLOCK_SERVER_OUT_OF_MEMORY, 0);
 }
 
 void dli_etcd_latch_change(struct dli_job *job)

@@ -7,7 +7,7 @@
 #include "etcd/codec/etcd.pb-c.h"
 #include "worlds.h"
 
-enum { E_NOT_FOUND = 5, E_UNAVAILABLE = 14, E_VALUE = 1200 };
+enum { E_NOT_FOUND = 5, E_EXHAUSTED = 8, E_UNAVAILABLE = 14, E_VALUE = 1200 };
 
 struct e_key {
     struct e_key *next;
@@ -75,6 +75,7 @@ struct e_call {
 void e_serve(struct e_call *call, const uint8_t *bytes, size_t size);
 void e_call_gone(const struct e_call *call);
 void e_watches_end(void);
+int e_watched(void); /* how many watches of latches there are, of clients that hear of them */
 
 /* ---- etcd_http.c */
 void e_answer(struct e_call *call, const ProtobufCMessage *message, int over);

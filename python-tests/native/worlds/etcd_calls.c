@@ -212,12 +212,27 @@ static int unsure(struct e_call *call)
     return 1;
 }
 
+/* The write that fills the space is done, and refused all the same. */
+static int is_full(Etcd__Operation *const *step, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (step[i]->request_case == ETCD__OPERATION__REQUEST_PUT)
+            return w_fault(W_FULL);
+    return 0;
+}
+
+static void refuse_full(struct e_call *call)
+{
+    e_refuse(call, E_EXHAUSTED, "etcdserver: mvcc: database space exceeded");
+}
+
 static void txn(struct e_call *call, const Etcd__TxnRequest *request)
 {
     struct answer *answer = calloc(1, sizeof *answer);
     int64_t revision = e.revision + 1;
     Etcd__Operation **step = request->success;
     size_t count = request->n_success;
+    int full = 0;
 
     if (!answer)
         abort();
@@ -234,6 +249,10 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
         free(answer);
         return;
     }
+    if (w.latches && is_full(step, count)) {
+        full = 1 + w_percent(50);
+        count = full == 1 ? count : 0;
+    }
     e.caller = call->wire->process;
     for (size_t i = 0; i < count; i++)
         run_step(answer, (int)i, step[i], revision);
@@ -243,7 +262,9 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
     answer->txn.header = &answer->header;
     answer->txn.responses = answer->results;
     answer->txn.n_responses = count;
-    if (!unsure(call))
+    if (full)
+        refuse_full(call);
+    else if (!unsure(call))
         e_answer(call, &answer->txn.base, 1);
     for (int i = 0; i < answer->used; i++)
         free(answer->copy[i]);
@@ -358,6 +379,16 @@ static void unwatch(const struct e_call *call, int64_t id)
 void e_call_gone(const struct e_call *call)
 {
     unwatch(call, 0);
+}
+
+int e_watched(void)
+{
+    int count = 0;
+
+    for (const struct watch *watch = watches; watch; watch = watch->next)
+        count += watch->call->wire->conn && !watch->call->wire->silent && !watch->call->wire->process->crashed &&
+                 w_latch_of(watch->key, watch->size) >= 0;
+    return count;
 }
 
 void e_watches_end(void)

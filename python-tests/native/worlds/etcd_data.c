@@ -289,4 +289,5 @@ const struct w_model w_etcd = {
     .forget = forget,
     .left = left,
     .claim_of = claim_of,
+    .waiting = e_watched,
 };

@@ -9,6 +9,7 @@
  *   count       what a call says is left was left at some moment since it was asked
  *   time        a call and a wait with a limit end when their time is over
  *   soon        when faults are over, who waits for a latch that is open passes it soon
+ *   left        when nobody waits, the server keeps nothing for those who did
  *   stuck, left   as in judge.c. All latches are opened at the end
  *
  * What an operator does counts as a change of nobody. A latch that opens does not say by which call: then one of its process
@@ -244,6 +245,14 @@ void w_judge_waited(const struct w_owner *owner, dlock_status status)
         w_violated("calm: a wait for latch %d failed with %d", owner->lock, (int)status);
     if (owner->wait >= 0 && took > owner->wait + SLACK)
         w_violated("time: a wait of %lld ms took %lld", (long long)owner->wait / W_MS, (long long)took / W_MS);
+}
+
+void w_judge_rest(void)
+{
+    int count = w.model->waiting ? w.model->waiting() : 0;
+
+    if (count > 0)
+        w_violated("left: %d for those who waited for latches", count);
 }
 
 static int64_t later(int64_t a, int64_t b)

@@ -212,10 +212,26 @@ void __wrap_dli_memory_change(struct dli_memory *memory, struct dli_request *req
         w_judge_counted(w.current, request->place->name[4] - '0', after, w_latch_number(id, strlen(id)));
 }
 
+/* Places in line of those who live. */
+static int waiting(void)
+{
+    struct dli_world *all = world();
+    int count = 0;
+
+    for (size_t i = 0; all && i < (size_t)1 << all->bits; i++)
+        for (struct dli_memory_cell *cell = all->bucket[i]; cell; cell = cell->next)
+            for (struct dli_link *link = cell->line.next; link != &cell->line; link = link->next)
+                for (int k = 0; k < w.plan.processes; k++)
+                    count += !w.process[k].crashed && w.process[k].store &&
+                             memcmp(dli_memory_waiter_at(link)->owner, w.process[k].store->uuid, DLI_UUID_SIZE) == 0;
+    return count;
+}
+
 const struct w_model w_memory = {
     .scheme = "memory",
     .without = 1U << W_REQUEST_LOST | 1U << W_REPLY_LOST | 1U << W_LATE | 1U << W_SILENT | 1U << W_MEMBER |
-               1U << W_LEADER | 1U << W_UNSURE | 1U << W_EXPIRE | 1U << W_FORGET | 1U << W_CLOCK | 1U << W_LAG,
+               1U << W_LEADER | 1U << W_UNSURE | 1U << W_EXPIRE | 1U << W_FORGET | 1U << W_CLOCK | 1U << W_LAG |
+               W_OF_LATCHES,
     .without_latches = 1U << W_DELETE,
     .together = 1,
     .begin = begin,
@@ -225,4 +241,5 @@ const struct w_model w_memory = {
     .strike = strike,
     .heal = heal,
     .has = has,
+    .waiting = waiting,
 };

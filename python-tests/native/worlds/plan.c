@@ -12,6 +12,7 @@ static const int64_t most[W_FAULT_COUNT] = {
     [W_SILENT] = 3000,   [W_PAUSE] = 400000,      [W_CRASH] = 30000,     [W_CLOSE] = 30000,   [W_MEMBER] = 200000,
     [W_LEADER] = 200000, [W_UNSURE] = 6000,       [W_EXPIRE] = 100000,   [W_DELETE] = 100000, [W_FORGET] = 200000,
     [W_LAG] = 60000,     [W_DENY] = 200000,       [W_RENEWALS] = 300000, [W_JUMP] = 100000,   [W_STOP] = 200000,
+    [W_FULL] = 20000,
 };
 
 /* In memory it is a chance of each second, elsewhere of each message. */
@@ -22,7 +23,7 @@ static int64_t most_of(int fault)
 
 int w_without(enum w_fault fault)
 {
-    return ((w.model->without | (w.latches ? w.model->without_latches : 0)) & 1U << fault) != 0;
+    return ((w.model->without | (w.latches ? w.model->without_latches : W_OF_LATCHES)) & 1U << fault) != 0;
 }
 
 static void choose(void)
@@ -118,6 +119,10 @@ static void run(void)
         run_until(w.now + 200 * W_MS);
     if (!at_rest())
         w_judge_end();
+    if (w.latches && !w.failed) {
+        run_until(w.now + 5 * (int64_t)W_SECOND);
+        w_judge_rest();
+    }
     for (int i = 0; i < w.plan.processes && !w.failed; i++)
         w_process_close(&w.process[i]);
     for (int64_t until = w.now + 20 * W_SECOND; !w.failed && w.now < until && !all_closed();)

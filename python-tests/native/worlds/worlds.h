@@ -60,7 +60,8 @@ enum {
     X(DENY, "denied")                                                                                                  \
     X(RENEWALS, "renewals-fail")                                                                                       \
     X(JUMP, "clock-jump")                                                                                              \
-    X(STOP, "store-paused")
+    X(STOP, "store-paused")                                                                                            \
+    X(FULL, "no-space")
 
 #define W_FAULT_NAME(id, name) W_##id,
 enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
@@ -68,6 +69,9 @@ enum w_fault { W_FAULTS(W_FAULT_NAME) W_FAULT_COUNT };
 
 /* Faults that only locks in memory have. */
 enum { W_OF_MEMORY = 1U << W_DENY | 1U << W_RENEWALS | 1U << W_JUMP | 1U << W_STOP };
+
+/* Faults of latches alone. */
+enum { W_OF_LATCHES = 1U << W_FULL };
 
 /* Faults that need a lease, or a hold that can be taken away. */
 enum { W_OF_LEASES = 1U << W_JUMP | 1U << W_DELETE };
@@ -156,6 +160,7 @@ struct w_model {
     int (*remove)(void);                /* an operator removes some claim */
     int (*forget)(void);                /* history goes */
     int (*left)(char out[W_KEY]);       /* how many claims there are */
+    int (*waiting)(void);               /* what it keeps for those who wait for latches; NULL: that cannot be said */
     int64_t (*claim_of)(int64_t token); /* the number of a token's claim, as in judge_freed */
 
     /* Of locks in memory alone; NULL elsewhere. */
@@ -282,6 +287,7 @@ int w_judge_history(int lock); /* the place of what the latch is now */
 int64_t w_judge_count(int lock);
 void w_judge_waited(const struct w_owner *owner, dlock_status status);
 void w_judge_waits(const struct w_owner *owner);
+void w_judge_rest(void); /* nobody waits */
 
 /* On the server: what a latch is now, and whose call that was. by NULL: an operator; number 0: not known. */
 void w_judge_counted(const struct w_process *by, int lock, int64_t count, int64_t number);

@@ -511,7 +511,7 @@ static int64_t claim_of(int64_t token)
 
 const struct w_model w_zookeeper = {
     .scheme = "zookeeper",
-    .without = 1U << W_FORGET | W_OF_MEMORY,
+    .without = 1U << W_FORGET | W_OF_MEMORY | W_OF_LATCHES,
     .begin = z_data_begin,
     .end = z_data_end,
     .opened = z_opened,
