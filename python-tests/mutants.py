@@ -800,7 +800,7 @@ WORLDS = (
         ("etcd/watch.c", "    if (!waiter->held)\n        hint(etcd, waiter);", "    if (!waiter->held && waiter->node.number > 0)\n        hint(etcd, waiter);"),
         ("etcd/gate.c", "        etcd->store.hooks->up(etcd->store.owner);\n", "        ;\n"),
     )),
-    Mutant(924, "a latch is watched from now on, and not from when it was read", world="etcd", latches=True, edits=(
+    Mutant(924, "a latch is watched from now on, and not from when it was read", world="etcd", latches=True, first=900, edits=(
         ("etcd/watch.c", "begin(etcd, &waiter->watch[0], key, revision + 1);\n}\n\nvoid dli_etcd_hold(", "begin(etcd, &waiter->watch[0], key, 0 * revision);\n}\n\nvoid dli_etcd_hold("),
     )),
     Mutant(925, "a latch that was set again is taken for the one before it", world="zookeeper", latches=True, edits=(
@@ -836,6 +836,18 @@ WORLDS = (
     Mutant(935, "a change of a latch without an answer has not acted, it says", world="etcd", latches=True, edits=(
         ("client/operation_kinds.c", "        operation->status = DLOCK_UNKNOWN_OUTCOME;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change(",
          "        operation->status = DLOCK_UNREACHABLE;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change("),
+    )),
+    Mutant(936, "the watch of a latch stays when nobody waits any more", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "    dli_etcd_forget(dli_etcd_at(job->base.lane), number_of(job->request.place));\n", ""),
+    )),
+    Mutant(937, "a place at a latch stays when nobody waits any more", world="memory", latches=True, edits=(
+        ("api/lock.c", "rules->unheard = kind->momentary && !dli_store_can(core->store, DLI_CAN_WAKE);", "rules->unheard = kind->momentary;"),
+    )),
+    Mutant(938, "a change of a latch that fills the space has not acted, it says", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "    job->failed = refused;\n", "    (void)refused;\n"),
+    )),
+    Mutant(939, "a change that was refused for want of space is told to have acted", world="etcd", latches=True, edits=(
+        ("etcd/latch.c", "is_unclear(job, value) ? DLOCK_UNKNOWN_OUTCOME : DLOCK_SERVER_OUT_OF_MEMORY", "is_unclear(job, value) ? DLOCK_UNKNOWN_OUTCOME : DLOCK_OK"),
     )),
     Mutant(891, "a lease never ends", world="memory", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),

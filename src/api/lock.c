@@ -81,6 +81,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
         (kind->per_owner && !kind->own_channel && !rules->called && !dli_store_can(core->store, DLI_CAN_WAKE));
     rules->kept = dli_store_can(core->store, DLI_CAN_KEEP);
     rules->momentary = kind->momentary;
+    rules->unheard = kind->momentary && !dli_store_can(core->store, DLI_CAN_WAKE);
     rules->passes = !kind->queued ? DLI_PASS_NONE : kind->own_channel ? DLI_PASS_NAMED : DLI_PASS_ANY;
     rules->doubtful = dli_options_replicas(&core->options) != 0;
 }

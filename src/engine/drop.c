@@ -46,7 +46,7 @@ int dli_mutex_start_drop(struct dli_mutex *m, int64_t rest, int64_t now)
         drop_later(m, rest, now);
         return -1;
     }
-    if (dli_mutex_known(m) && !m->rules->momentary) {
+    if (dli_mutex_known(m) && !m->rules->unheard) {
         dli_mutex_drop(m, m->want.number, dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m), now);
         m->active->drop.rest = rest;
     }

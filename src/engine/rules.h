@@ -27,6 +27,7 @@ struct dli_mutex_rules {
     int called;             /* they do, and are told there when to ask again; nothing is granted by a message */
     int doubtful;           /* a message of a grant only causes a probe: its answer counts */
     int momentary;          /* a grant ends the wait of all claims; nothing is held */
+    int unheard;            /* momentary: nobody tells the store when the last claim gives up */
     int passes;             /* DLI_PASS_* */
 };
 

@@ -67,9 +67,20 @@ static void waited(struct dli_job *job)
     dli_etcd_finish(job);
 }
 
+/* Who waited gives up. */
+static void stop_waiting(struct dli_job *job)
+{
+    dli_etcd_forget(dli_etcd_at(job->base.lane), number_of(job->request.place));
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
 void dli_etcd_latch_wait(struct dli_job *job)
 {
-    read_key(job, waited);
+    if (job->request.exchange.wish.want)
+        read_key(job, waited);
+    else
+        stop_waiting(job);
 }
 
 /* ---- a change */

@@ -58,7 +58,15 @@ static void waited(struct dli_job *job)
     dli_zk_finish(job);
 }
 
-void dli_zk_latch_wait(struct dli_job *job)
+/* Who waited gives up. */
+static void stop_waiting(struct dli_job *job)
+{
+    dli_zk_forget(dli_zk_at(job->base.lane), number_of(job->request.place));
+    job->request.status = DLOCK_OK;
+    dli_zk_finish(job);
+}
+
+static void wait(struct dli_job *job)
 {
     struct dli_zk *zk = dli_zk_at(job->base.lane);
     int64_t number = number_of(job->request.place);
@@ -82,6 +90,14 @@ void dli_zk_latch_wait(struct dli_job *job)
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
         dli_zk_ask(job, sync_and_read, 2, waited);
+}
+
+void dli_zk_latch_wait(struct dli_job *job)
+{
+    if (job->request.exchange.wish.want)
+        wait(job);
+    else
+        stop_waiting(job);
 }
 
 /* ---- a change */

@@ -283,7 +283,7 @@ static void check_overdue(void)
     if (w.m.overdue)
         return;
     w.dropped++;
-    REQUIRE(w.m.want.state == DLI_WANT_NONE && (w.m.active->drop.number || w.rules.momentary));
+    REQUIRE(w.m.want.state == DLI_WANT_NONE && (w.m.active->drop.number || w.rules.unheard));
 }
 
 static void step(void)
@@ -332,7 +332,8 @@ static void begin(uint64_t seed)
                                        .handover_turns = 8,
                                        .handover_time = lease,
                                        .attempt = 1000 * DLI_MS,
-                                       .momentary = seed % 3 == 0};
+                                       .momentary = seed % 3 == 0,
+                                       .unheard = seed % 6 == 0};
     dli_mutex_init(&w.m, &w.rules, seed);
 }
 

@@ -37,9 +37,11 @@ static int begin(struct w_call call)
     return status == DLOCK_OK;
 }
 
-static void wait_for(struct w_owner *owner)
+static void wait_for(struct w_owner *owner, int64_t time)
 {
-    owner->wait = w_percent(25) ? 0 : w_percent(w.plan.watched ? 30 : 60) ? w_between(10 * W_MS, 8 * W_SECOND) : -1;
+    owner->asked_at = w.now - owner->process->paused_for;
+    owner->from = w_judge_history(owner->lock);
+    owner->wait = time;
     owner->state = W_ASKING;
     w_trace("owner %d.%lld waits for latch %d, %lld", owner->process->index, (long long)owner->number, owner->lock,
             (long long)owner->wait);
@@ -56,10 +58,10 @@ void w_latch_ask(struct w_owner *owner)
     int64_t which = w_below(100);
 
     owner->lock = call.lock = (int)w_below(w.plan.locks);
-    owner->asked_at = w.now - owner->process->paused_for;
-    owner->from = w_judge_history(owner->lock);
     if (which < 40) {
-        wait_for(owner);
+        wait_for(owner, w_percent(25)                         ? 0
+                        : w_percent(w.plan.watched ? 30 : 60) ? w_between(10 * W_MS, 8 * W_SECOND)
+                                                              : -1);
         return;
     }
     call.what = which < 60 ? W_SET : which < 90 ? W_DOWN : W_COUNT;
@@ -95,16 +97,39 @@ void w_latch_told(struct w_process *process, const int64_t *field)
 
 /* ---- somebody opens them, and looks who still waits */
 
-static void open_one(int lock)
+static int stay; /* as they are */
+
+static void somebody(int lock, enum w_what what, int64_t amount)
 {
     struct w_process *process = w_process_any();
 
     if (!process || w.now < process->paused_until)
         return;
     w.current = process;
-    begin((struct w_call){.process = process, .lock = lock, .what = W_DOWN, .amount = ALL});
+    begin((struct w_call){.process = process, .lock = lock, .what = what, .amount = amount});
     w_process_turn(process);
     w.current = NULL;
+}
+
+static void all_wait(struct w_process *process)
+{
+    w.current = process;
+    for (int i = 0; i < w.plan.owners; i++) {
+        process->owner[i].lock = i % w.plan.locks;
+        wait_for(&process->owner[i], w_between(W_MS, 500 * W_MS));
+    }
+    w_process_turn(process);
+    w.current = NULL;
+}
+
+void w_latch_in_vain(int step)
+{
+    stay = step < 2;
+    for (int i = 0; i < w.plan.locks && step == 0; i++)
+        somebody(i, W_SET, MOST);
+    for (int i = 0; i < w.plan.processes && step == 1; i++)
+        if (!w.process[i].crashed && !w.process[i].closing && w.now >= w.process[i].paused_until)
+            all_wait(&w.process[i]);
 }
 
 static void look(void *what, int64_t number)
@@ -113,8 +138,8 @@ static void look(void *what, int64_t number)
     if (number == INT64_MIN)
         return;
     for (int i = 0; i < w.plan.locks; i++)
-        if (w_judge_count(i) > 0 && (w.now > w.plan.work_end || w_percent(RARELY)))
-            open_one(i);
+        if (w_judge_count(i) > 0 && !stay && (w.now > w.plan.work_end || w_percent(RARELY)))
+            somebody(i, W_DOWN, ALL);
     for (int i = 0; i < w.plan.processes; i++)
         for (int k = 0; k < w.plan.owners; k++)
             w_judge_waits(&w.process[i].owner[k]);
@@ -123,6 +148,7 @@ static void look(void *what, int64_t number)
 
 void w_latch_begin(void)
 {
+    stay = 0;
     w_judge_latches_begin();
     w_trace("latches: %d, watched: %d", w.plan.locks, w.plan.watched);
     w_at(w.now + W_SECOND, look, NULL, 0);

@@ -109,6 +109,16 @@ static int at_rest(void)
     return 1;
 }
 
+/* Those who wait for latches give up, and nothing is left of them. */
+static void wait_in_vain(void)
+{
+    for (int step = 0; step < 3; step++) {
+        w_latch_in_vain(step);
+        run_until(w.now + 5 * (int64_t)W_SECOND);
+        w_judge_rest();
+    }
+}
+
 /* Work goes on until its end; then all that was asked for must be answered, all ends, and leases run out. */
 static void run(void)
 {
@@ -119,10 +129,8 @@ static void run(void)
         run_until(w.now + 200 * W_MS);
     if (!at_rest())
         w_judge_end();
-    if (w.latches && !w.failed) {
-        run_until(w.now + 5 * (int64_t)W_SECOND);
-        w_judge_rest();
-    }
+    if (w.latches)
+        wait_in_vain();
     for (int i = 0; i < w.plan.processes && !w.failed; i++)
         w_process_close(&w.process[i]);
     for (int64_t until = w.now + 20 * W_SECOND; !w.failed && w.now < until && !all_closed();)

@@ -250,6 +250,7 @@ void w_owner_later(struct w_owner *owner, int64_t time); /* its next step, at so
 /* ---- latch.c */
 void w_latch_begin(void);
 void w_latch_ask(struct w_owner *owner);
+void w_latch_in_vain(int step); /* 0: all are closed, and stay so; 1: all wait for a moment; 2: they are opened again */
 void w_latch_told(struct w_process *process, const int64_t *field); /* what became of a call */
 void w_latch_waited(struct w_owner *owner, dlock_status status);    /* what became of a wait */
 
