@@ -73,6 +73,12 @@ struct e_call {
 };
 
 void e_serve(struct e_call *call, const uint8_t *bytes, size_t size);
+ProtobufCBinaryData e_data_of(const char *bytes, size_t size);
+Etcd__Header e_header(void);
+
+/* ---- etcd_watch.c */
+void e_watch_for(struct e_call *call, const Etcd__WatchCreateRequest *request);
+void e_unwatch(const struct e_call *call, int64_t id);
 void e_call_gone(const struct e_call *call);
 void e_watches_end(void);
 int e_watched(void); /* how many watches of latches there are, of clients that hear of them */

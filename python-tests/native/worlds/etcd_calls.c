@@ -1,5 +1,5 @@
 /*
- * etcd_calls.c: the calls of etcd's protocol on the model's data: transactions, leases, watches. See etcd.h.
+ * etcd_calls.c: the calls of etcd's protocol on the model's data: transactions, leases. See etcd.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,29 +8,17 @@
 
 enum { FOUND = 256 };
 
-/* A watch of a client. */
-struct watch {
-    struct watch *next;
-    struct e_call *call;
-    int64_t id, from; /* from: the revision of its next event */
-    int no_puts;
-    size_t size, end_size;
-    char key[W_KEY], end[W_KEY];
-};
-
-static struct watch *watches;
-
 static struct e_bytes bytes_of(ProtobufCBinaryData data)
 {
     return (struct e_bytes){(const char *)data.data, data.len};
 }
 
-static ProtobufCBinaryData data_of(const char *bytes, size_t size)
+ProtobufCBinaryData e_data_of(const char *bytes, size_t size)
 {
     return (ProtobufCBinaryData){size, (uint8_t *)(uintptr_t)bytes};
 }
 
-static Etcd__Header header(void)
+Etcd__Header e_header(void)
 {
     Etcd__Header header = ETCD__HEADER__INIT;
 
@@ -84,8 +72,8 @@ static Etcd__KeyValue *add_kv(struct answer *answer, const struct e_key *key)
         abort();
     *answer->copy[i] = *key;
     etcd__key_value__init(kv);
-    kv->key = data_of(answer->copy[i]->name, key->size);
-    kv->value = data_of(answer->copy[i]->value, key->value_size);
+    kv->key = e_data_of(answer->copy[i]->name, key->size);
+    kv->value = e_data_of(answer->copy[i]->value, key->value_size);
     kv->create_revision = key->created;
     kv->mod_revision = key->modified;
     kv->version = key->version;
@@ -258,7 +246,7 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
         run_step(answer, (int)i, step[i], revision);
     e.caller = NULL;
     e_commit(revision);
-    answer->header = header();
+    answer->header = e_header();
     answer->txn.header = &answer->header;
     answer->txn.responses = answer->results;
     answer->txn.n_responses = count;
@@ -276,7 +264,7 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
 static void answer_lease(struct e_call *call, int64_t id, int64_t ttl, int over)
 {
     Etcd__LeaseGrantResponse response = ETCD__LEASE_GRANT_RESPONSE__INIT;
-    Etcd__Header head = header();
+    Etcd__Header head = e_header();
 
     response.header = &head;
     response.id = id;
@@ -312,117 +300,6 @@ static void revoke(struct e_call *call, int64_t id)
     e_revoke(lease, 0);
     if (!unsure(call))
         answer_lease(call, id, 0, 1);
-}
-
-/* ---- watches */
-
-static void send_news(const struct watch *watch, const struct e_event *event, int64_t compacted, int created)
-{
-    Etcd__WatchResponse response = ETCD__WATCH_RESPONSE__INIT;
-    Etcd__Header head = header();
-    Etcd__Event one = ETCD__EVENT__INIT, *all[1] = {&one};
-    Etcd__KeyValue kv = ETCD__KEY_VALUE__INIT;
-
-    response.header = &head;
-    response.watch_id = watch->id;
-    response.created = created;
-    response.canceled = compacted > 0;
-    response.compact_revision = compacted;
-    if (event) {
-        kv.key = data_of(event->name, event->size);
-        kv.mod_revision = event->revision;
-        one.type = event->deleted;
-        one.kv = &kv;
-        response.events = all;
-        response.n_events = 1;
-    }
-    e_answer(watch->call, &response.base, 0);
-}
-
-static void tell(struct watch *watch)
-{
-    for (int i = 0; i < e.events; i++) {
-        const struct e_event *event = &e.history[i];
-
-        if (event->revision < watch->from || (watch->no_puts && !event->deleted))
-            continue;
-        if (e_matches(event->name, event->size, (struct e_bytes){watch->key, watch->size},
-                      (struct e_bytes){watch->end, watch->end_size}))
-            send_news(watch, event, 0, 0);
-    }
-    watch->from = e.revision + 1;
-}
-
-void e_commit(int64_t revision)
-{
-    if (e.events == 0 || e.history[e.events - 1].revision != revision)
-        return; /* nothing has changed */
-    e.revision = revision;
-    for (struct watch *watch = watches; watch; watch = watch->next)
-        tell(watch);
-}
-
-static void unwatch(const struct e_call *call, int64_t id)
-{
-    for (struct watch **at = &watches; *at;) {
-        struct watch *watch = *at;
-
-        if (watch->call != call || (id && watch->id != id)) {
-            at = &watch->next;
-            continue;
-        }
-        *at = watch->next;
-        free(watch);
-    }
-}
-
-void e_call_gone(const struct e_call *call)
-{
-    unwatch(call, 0);
-}
-
-int e_watched(void)
-{
-    int count = 0;
-
-    for (const struct watch *watch = watches; watch; watch = watch->next)
-        count += watch->call->wire->conn && !watch->call->wire->silent && !watch->call->wire->process->crashed &&
-                 w_latch_of(watch->key, watch->size) >= 0;
-    return count;
-}
-
-void e_watches_end(void)
-{
-    while (watches)
-        unwatch(watches->call, 0);
-}
-
-static void watch_for(struct e_call *call, const Etcd__WatchCreateRequest *request)
-{
-    struct watch *watch = calloc(1, sizeof *watch);
-
-    if (!watch || request->key.len >= W_KEY || request->range_end.len >= W_KEY)
-        abort();
-    watch->call = call;
-    watch->id = request->watch_id;
-    watch->no_puts = request->n_filters > 0;
-    watch->from = request->start_revision ? request->start_revision : e.revision + 1;
-    watch->size = request->key.len;
-    watch->end_size = request->range_end.len;
-    memcpy(watch->key, request->key.data, watch->size);
-    if (watch->end_size)
-        memcpy(watch->end, request->range_end.data, watch->end_size);
-    w_trace("process %d watches %.*s from %lld", call->wire->process->index, (int)watch->size, watch->key,
-            (long long)watch->from);
-    send_news(watch, NULL, 0, 1);
-    if (watch->from <= e.compacted) {
-        send_news(watch, NULL, e.compacted, 0);
-        free(watch);
-        return;
-    }
-    watch->next = watches;
-    watches = watch;
-    tell(watch);
 }
 
 /* ---- the calls by their names */
@@ -462,9 +339,9 @@ static void serve_watch(struct e_call *call, const uint8_t *bytes, size_t size)
     Etcd__WatchRequest *request = etcd__watch_request__unpack(NULL, size, bytes);
 
     if (request && request->request_case == ETCD__WATCH_REQUEST__REQUEST_CREATE)
-        watch_for(call, request->create);
+        e_watch_for(call, request->create);
     else if (request)
-        unwatch(call, request->cancel->watch_id);
+        e_unwatch(call, request->cancel->watch_id);
     etcd__watch_request__free_unpacked(request, NULL);
 }
 

@@ -9,8 +9,9 @@
  *   process.c   one process: its client, its turns    owner.c      callers of the library
  *   judge.c     the rules                            latch.c      callers of latches
  *   judge_latch.c   the rules of latches
- *   etcd_data.c, etcd_calls.c, etcd_http.c             a model of etcd: keys and leases, its calls, gRPC
- *   zookeeper_data.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, its calls, bytes
+ *   etcd_data.c, etcd_calls.c, etcd_watch.c, etcd_http.c     a model of etcd: keys and leases, its calls, watches, gRPC
+ *   zookeeper_data.c, zookeeper_rest.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, what
+ *               operators do, its calls, bytes
  *   memory.c    locks in memory: the engine itself, with its faults on demand; a process is one of its clients
  *
  * The library runs as it is, from its public calls down to the bytes of a connection. The linker replaces what is below: see

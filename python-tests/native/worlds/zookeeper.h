@@ -149,9 +149,13 @@ int32_t z_set(const struct z_part *part);
 int32_t z_remove(const char *path, int32_t version, int forced);
 int z_leads(int member); /* there is a leader, and it is this one */
 int64_t z_busy_until(int member);
-void z_ping_answer(int member);
 void z_data_begin(void);
 void z_data_end(void);
+void z_follow(void); /* the members have all that the leader has */
+
+/* ---- zookeeper_rest.c: which sessions the members have heard of; containers that are empty go; operators */
+void z_ping_answer(int member);
+void z_time_begin(void);
 
 /* ---- zookeeper_calls.c: requests on their way */
 void z_request_came(struct z_request *request);
