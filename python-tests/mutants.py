@@ -701,6 +701,9 @@ ETCD = (
     (Mutant(972, "a commit that etcd refuses without space was not done", edits=(
         ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
     )), "test_etcd_transactions.py", "l23"),
+    (Mutant(973, "a commit waits for a session that is over", edits=(
+        ("etcd/prepare.c", "    if (job->session->over)\n        find_session(job);\n    else\n        dli_etcd_refresh", "    if (job->session->id == 0)\n        find_session(job);\n    else\n        dli_etcd_refresh"),
+    )), "test_etcd_transactions.py", "lease_is_gone"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.

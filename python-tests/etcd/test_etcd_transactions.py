@@ -481,6 +481,29 @@ def test_the_marker_is_deleted_by_others(etcd: Etcd, agent: Agent) -> None:
         assert value(etcd, "n") == b"%d" % (turn + 1)
 
 
+def test_a_lock_finds_first_that_the_lease_is_gone(etcd: Etcd, agent: Agent) -> None:
+    """Locks and the marker share a lease. It is revoked, and locks and commits ask at once: each gets another one."""
+    client = agent.open(etcd)
+    warm = begun(client, "a")
+    warm.set("a", "x", -1).ok
+    warm.commit().ok
+    for turn in range(15):
+        locks = [client.lock(f"job{turn}-{number}") for number in range(4)]
+        txn = begun(client, "absent")
+        txn.incr("n", 1).ok
+        (lease,) = etcd.leases()
+        etcd.call("lease/revoke", ID=lease)
+        asked = [lock.start("acquire", 1, 0, thread=number) for number, lock in enumerate(locks, 2)]
+        commit = txn.start("commit", thread=1)
+        commit.answer().ok
+        for one in asked:
+            one.answer().ok
+        for lock in locks:
+            lock.release(1)
+        until(lambda: len(etcd.leases()) == 1)
+    assert value(etcd, "n") == b"15"
+
+
 def test_markers_are_few_and_end_with_the_client(etcd: Etcd, agent: Agent) -> None:
     client = agent.open(etcd)
     for turn in range(20):

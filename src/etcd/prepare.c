@@ -138,7 +138,10 @@ static void find_again(struct dli_job *job)
 void dli_etcd_session_check(struct dli_job *job)
 {
     job->failed = session_failed;
-    dli_etcd_refresh(job, job->session, have_session);
+    if (job->session->over)
+        find_session(job);
+    else
+        dli_etcd_refresh(job, job->session, have_session);
 }
 
 static const struct dli_etcd_phase finding = {&dli_etcd_round_method, no_call, NULL, find_again};
