@@ -80,7 +80,7 @@ sed "/^source_filename/ a source_hash = $sum" packaging/recipes/wrap/dlock.wrap 
 sed "s/sha256 \"0*\"/sha256 \"$sum\"/" packaging/recipes/homebrew/libdlock.rb >"$artefacts/libdlock.rb"
 versions=
 if [ "$dry" = no ]; then
-    for what in debian python alpine rust lua; do
+    for what in debian python alpine rust lua node; do
         ./dev package "$what"
         find "build/packages/$what" build/packages/bookworm build/packages/trixie build/packages/noble -maxdepth 1 -type f ! -name SHA256SUMS 2>/dev/null | sort -u |
             while IFS= read -r file; do

@@ -30,6 +30,7 @@ PLACES = [
     ("docs/getting-started.md", "bindings/go@v%s"),
     ("docs/getting-started.md", 'path = "dlock-%s"'),
     ("docs/getting-started.md", 'path = "dlock-sys-%s"'),
+    ("docs/getting-started.md", "/node/dlock-%s.tgz"),
     ("packaging/rpm/libdlock.spec", "Version:        %s\n"),
     ("packaging/alpine/APKBUILD", "pkgver=%s\n"),
     ("packaging/recipes/vcpkg/vcpkg.json", '"version": "%s"'),

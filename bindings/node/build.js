@@ -11,6 +11,7 @@ const sources = ["addon", "calls", "watch"].map((name) => path.join(__dirname, "
 const file = process.argv[2] ?? path.join(__dirname, "prebuilds", `${process.platform}-${process.arch}`, "dlock.node");
 const include = process.env.NODE_INCLUDE ?? path.join(path.dirname(process.execPath), "../include/node");
 const flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-fPIC", "-fvisibility=hidden", "-DNAPI_VERSION=8", `-I${include}`];
+const [compiler, ...words] = (process.env.CC ?? "cc").split(" ");
 // The library may also stand beside the addon.
 const link = ["-shared", "-Wl,-rpath,$ORIGIN", "-Wl,-z,relro,-z,now"];
 
@@ -21,5 +22,5 @@ function find(what) {
 
 fs.mkdirSync(path.dirname(file), { recursive: true });
 const command = [...flags, ...find("--cflags"), ...sources, ...link, ...find("--libs"), "-o", `${file}.new`];
-execFileSync(process.env.CC ?? "cc", command, { stdio: "inherit" });
+execFileSync(compiler, [...words, ...command], { stdio: "inherit" });
 fs.renameSync(`${file}.new`, file);

@@ -2,7 +2,7 @@
 """make.py OUT [FOLDER]: write the bundle, C sources that need a C compiler and nothing else.
 
 OUT gets libdlock's sources, those that the build makes (the Lua scripts, etcd's messages), and the parts of hiredis, nghttp2 and
-protobuf-c that libdlock uses. The wheels, the sdist, the Go module, the crate dlock-sys and a rock are made from it.
+protobuf-c that libdlock uses. The wheels, the sdist, the npm package, the Go module, the crate dlock-sys and a rock are made from it.
 FOLDER keeps the source packages; default: build/bundle. README.md beside this file says more.
 """
 from __future__ import annotations

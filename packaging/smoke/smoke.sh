@@ -1,6 +1,6 @@
 #!/bin/sh
-# smoke.sh WHAT...: try an installed libdlock against a redis-server of its own. WHAT: command, man, python, lua, go, or the path of a
-# program (smoke.c or smoke.rs, compiled). Each opens a client, acquires a lock, hears that it was lost, acquires it again and releases it.
+# smoke.sh WHAT...: try an installed libdlock against a redis-server of its own. WHAT: command, man, python, lua, node, go, or the path
+# of a program (smoke.c or smoke.rs, compiled). Each opens a client, acquires a lock, hears that it was lost, acquires it again and releases it.
 # It runs where a package was installed, so it is plain sh and needs nothing but redis-server.
 set -eu
 
@@ -48,6 +48,7 @@ for what in "$@"; do
         man) manual ;;
         python) python3 "$here/smoke.py" ;;
         lua) luajit "$here/smoke.lua" ;;
+        node) node "$here/smoke.mjs" && node "$here/smoke.cjs" ;;
         go) (cd "$work" && cp "$here/smoke.go" . && GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=$work/cache go run smoke.go) ;;
         *) "$what" ;;
     esac || { echo "smoke: $what failed"; exit 1; }
