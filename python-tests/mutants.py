@@ -742,18 +742,18 @@ WORLDS = (
         ("engine/exchange.c", "if (since && since < stamp)", "if (since && since > stamp)"),
     )),
     Mutant(883, "another node is made without a look for the first one", world="zookeeper", edits=(
-        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
+        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        dli_zk_search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? dli_zk_search : dli_zk_create)(job);"),
     )),
     Mutant(884, "a lock is lost by the server's word only", world="zookeeper", edits=(
         ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(885, "the first node of an owner is all there is of it", world="zookeeper", edits=(
-        ("zookeeper/exchange.c", "for (int i = all.count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all.count && !found; i++) {"),
-        ("zookeeper/exchange.c", "    dli_zk_again(job, search);\n}", "    dli_zk_again(job, job->value < 0 ? search : create);\n}"),
+        ("zookeeper/search.c", "for (int i = all.count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all.count && !found; i++) {"),
+        ("zookeeper/search.c", "    dli_zk_again(job, dli_zk_search);\n}", "    dli_zk_again(job, job->value < 0 ? dli_zk_search : dli_zk_create);\n}"),
     )),
     Mutant(886, "a release is given up when the lease is over, though the session lives", world="zookeeper", edits=(
-        ("zookeeper/open.c", "DLI_CAN_WAKE | DLI_CAN_KEEP,", "DLI_CAN_WAKE,"),
+        ("zookeeper/open.c", "DLI_CAN_GATE | DLI_CAN_KEEP,", "DLI_CAN_GATE,"),
     )),
     Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", edits=(
         ("zookeeper/heartbeat.c", "stamp - session->timeout / NEAR &&", "stamp &&"),
@@ -810,7 +810,7 @@ WORLDS = (
         ("zookeeper/latch.c", "    if (version < 0)\n        word(job->request.change.id, witness);", "    if (version < 0)\n        word(\"same\", witness);"),
     )),
     Mutant(926, "a wait is answered by an old member", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "sync_and_read[2] = {{.op = DLI_ZK_SYNC},", "sync_and_read[2] = {{.op = DLI_ZK_GET_DATA},"),
+        ("zookeeper/latch.c", "ask[ASKS] = {{.op = DLI_ZK_SYNC},", "ask[ASKS] = {{.op = DLI_ZK_GET_DATA},"),
     )),
     Mutant(927, "a change of a latch is made again where its id has gone", world="zookeeper", latches=True, edits=(
         ("zookeeper/latch.c", "return job->request.change.doubt && !(", "return job->request.change.doubt < 0 && !("),
@@ -908,8 +908,35 @@ ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
     (Mutant(915, "permits outside of the line are kept", edits=OUTSIDE), "test_zookeeper_permits.py", "place_in_line"),
     (Mutant(916, "a hold of several permits watches the first one", edits=FIRST_ONLY), "test_zookeeper_permits.py", "one_of_several"),
+    (Mutant(940, "nobody sees a gate", edits=(
+        ("zookeeper/names.c", "all->gate |= dli_zk_is_gate(name);", "all->gate |= 0 * dli_zk_is_gate(name);"),
+    )), "test_zookeeper_gates.py", "behind_a_closing"),
+    (Mutant(941, "a bell that rings is not heard", edits=(
+        ("zookeeper/bell.c", "    session->zk->followed = 1;\n    dli_zk_gates_doubt(session->zk);", "    session->zk->followed = 1;"),
+    )), "test_zookeeper_gates.py", "of_their_own_process"),
+    (Mutant(942, "closing rings no bell", edits=(
+        ("zookeeper/gate.c", "    part[BELL].path = dli_zk_bell_path(job, room[1]);", "    part[BELL].path = gate->op == DLI_ZK_DELETE ? dli_zk_bell_path(job, room[1]) : part[OWN].path;"),
+    )), "test_zookeeper_gates.py", "every_wait and mutex"),
+    (Mutant(943, "the watch of a bell is thought to outlast its connection", edits=(
+        ("zookeeper/session.c", "    session->bells = 0;\n", ""),
+    )), "test_zookeeper_gates.py", "is_cut and when"),
+    (Mutant(944, "a gate is over as soon as it is closed", edits=(
+        ("zookeeper/gate.c", "    if (now < job->gate.end) {", "    if (now < job->gate.end && now < 0) {"),
+    )), "test_zookeeper_gates.py", "by_itself"),
+    (Mutant(945, "a gate that was over is removed, whatever it is now", edits=(
+        ("zookeeper/gate.c", "struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = job->gate.version};", "struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};"),
+    )), "test_zookeeper_gates.py", "closed_again"),
+    (Mutant(947, "a number that is refused leaves its permits", edits=(
+        ("zookeeper/permit.c", "    give_back(job, 1);", "    job->gate.closed = 1, leaves(job);"),
+    )), "test_zookeeper_gates.py", "every_wait and permit"),
+    (Mutant(948, "a latch does not ask for the leader's clock", edits=(
+        ("zookeeper/latch.c", "        dli_zk_gate_try(job, wait, shut_out);", "        (job->tries < 0 ? wait : shut_out)(job);"),
+    )), "test_zookeeper_gates.py", "what_is_over and latch"),
+    (Mutant(949, "the line of permits has no gate", edits=(
+        ("zookeeper/exchange.c", "    *gate = all.gate;\n", "    *gate = 0;\n"),
+    )), "test_zookeeper_gates.py", "every_wait and permit"),
     (Mutant(821, "another node is made without a look for the first one", edits=(
-        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? search : create)(job);"),
+        ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        dli_zk_search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? dli_zk_search : dli_zk_create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),
     (Mutant(822, "an undo deletes the first node, whoever's it is", edits=(
         ("zookeeper/drop.c", "if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))", "if (all.child[i].name.size)"),

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 /* Read the children, after all that others have done before. 0; else the job is over. */
 static void read_line(struct dli_job *job, void (*answered)(struct dli_job *job))

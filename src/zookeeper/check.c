@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 enum { PIECE = 4096, MOST = 64 * 1024 };
 

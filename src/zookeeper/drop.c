@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 static void search(struct dli_job *job);
 

@@ -5,8 +5,7 @@
  * node before it that it waits for. What is read may be old: then a node that has gone is still seen, and its watch tells
  * at once. None can come before it any more. A number that may not wait removes its node again.
  *
- * When the reply to a node's making was lost, its entry is SENT: before another node is made, a sync and a look for the
- * owner's id say whether it is there. The server refuses what arrives late: the session has moved on.
+ * When the reply to a node's making was lost, its entry is SENT: search.c looks for it.
  *
  * The token is the transaction that made the node.
  */
@@ -17,9 +16,6 @@
 #include "kinds.h"
 
 static const int64_t token_end = INT64_C(1) << 53;
-
-static void create(struct dli_job *job);
-static void look(struct dli_job *job);
 
 static int64_t number_of(const struct dli_job *job)
 {
@@ -106,14 +102,18 @@ void dli_zk_go_away(struct dli_job *job, enum dli_try got)
 
 /* ---- a number that waits */
 
-/* The watches are set, if both nodes are there. */
+/* The watches are set, if both nodes are there. Of a bell that was not watched before, a look may have missed a ring. */
 static void watched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
 
+    if (!job->gate.heard)
+        dli_zk_listened(job, 2);
     entry->sure = entry->watch[1].spot && !job->call[1].error;
-    if (!entry->watch[0].spot || !entry->sure || job->call[0].error)
-        dli_zk_again(job, look);
+    if (!job->gate.heard)
+        dli_zk_look(job);
+    else if (!entry->watch[0].spot || !entry->sure || job->call[0].error || !dli_zk_hears(job))
+        dli_zk_again(job, dli_zk_look);
     else
         dli_zk_not_granted(job, DLI_TRY_HELD);
 }
@@ -122,15 +122,18 @@ static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
 {
     struct dli_zk_entry *entry = entry_of(job);
     struct dli_zk *zk = dli_zk_at(job->base.lane);
-    char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
+    char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX], bell_room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[3] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
 
     ask[0].path = dli_zk_child_path(job->line, before->name, room);
     ask[1].path = own_path(job, own_room);
-    if (dli_zk_watch(zk, &entry->watch[0], ask[0].path) || dli_zk_watch(zk, &entry->watch[1], ask[1].path))
+    if (dli_zk_watch(zk, &entry->watch[0], ask[0].path) || dli_zk_watch(zk, &entry->watch[1], ask[1].path)) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
-    else
-        dli_zk_ask(job, ask, 2, watched);
+        return;
+    }
+    if (!job->gate.heard)
+        ask[2] = dli_zk_listen(job, bell_room);
+    dli_zk_ask(job, ask, job->gate.heard ? 2 : 3, watched);
 }
 
 /* ---- the line */
@@ -145,6 +148,11 @@ static int rivals(char own, char before)
 static int same_family(char own, char other)
 {
     return (own == 'l') == (other == 'l');
+}
+
+static void shut_out(struct dli_job *job)
+{
+    dli_zk_go_away(job, DLI_TRY_GATE);
 }
 
 /* Its node in line is gone. Its permits count nevertheless, if there are enough. */
@@ -177,6 +185,8 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
     }
     if (!own) {
         vanished(job);
+    } else if (all->gate && !job->gate.passed && !entry->permits) {
+        dli_zk_gate_meet(job, dli_zk_look, shut_out);
     } else if (wrong) {
         dli_zk_go_away(job, DLI_TRY_WRONG_KIND);
     } else if (!before && job->request.kind->slots) {
@@ -190,20 +200,37 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
     }
 }
 
+/* A permit semaphore's line is below its name, and the gate is not: the reply behind has it. */
+static int gate_beside(struct dli_job *job, int call, int *gate)
+{
+    struct dli_zk_children all;
+
+    if (!job->request.kind->slots)
+        return 0;
+    if (dli_zk_children_of(job, call + 1, &all))
+        return -1;
+    *gate = all.gate;
+    free(all.child);
+    return 0;
+}
+
 /* The children are in the reply of this call. */
 static void judge_reply(struct dli_job *job, int call)
 {
     struct dli_zk_children all;
-    int failed;
+    int failed, gate = 0;
 
     if (job->call[call].error) {
         dli_zk_fail_error(job, job->call[call].error);
         return;
     }
+    if (gate_beside(job, call, &gate))
+        return;
     if ((failed = dli_zk_children(dli_zk_body(job, call), &all)) == -1) {
         dli_zk_fail_bytes(job);
         return;
     }
+    all.gate |= gate;
     if (failed)
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the line");
     else if (all.odd)
@@ -222,11 +249,13 @@ static void looked(struct dli_job *job)
 }
 
 /* The node is known to be there, or to have been. */
-static void look(struct dli_job *job)
+void dli_zk_look(struct dli_job *job)
 {
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)};
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)},
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
 
-    dli_zk_ask(job, &ask, 1, looked);
+    job->gate.heard = dli_zk_hears(job);
+    dli_zk_ask(job, ask, job->request.kind->slots ? 2 : 1, looked);
 }
 
 /* ---- a new node */
@@ -239,7 +268,7 @@ static void created(struct dli_job *job)
     struct dli_zk_text path;
 
     if (error == DLI_ZK_NO_NODE) {
-        dli_zk_make_parents(job, job->line, create);
+        dli_zk_make_parents(job, job->line, dli_zk_create);
     } else if (error) {
         dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         job->request.refused = 1;
@@ -250,21 +279,23 @@ static void created(struct dli_job *job)
         dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
     } else {
         entry->czxid = stat.czxid;
+        entry->ctime = stat.ctime;
         entry->state = DLI_ZK_KNOWN;
         judge_reply(job, 1);
     }
 }
 
-static void create(struct dli_job *job)
+void dli_zk_create(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
     char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask[2] = {{
+    struct dli_zk_ask ask[3] = {{
                                     .op = DLI_ZK_CREATE,
                                     .flags = DLI_ZK_EPHEMERAL_SEQUENTIAL,
                                     .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
                                 },
-                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)}};
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)},
+                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
 
     if (!entry && !(entry = dli_zk_entry_new(dli_zk_at(job->base.lane), job->request.place, number_of(job)))) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a place in line");
@@ -272,80 +303,8 @@ static void create(struct dli_job *job)
     }
     entry->session = job->session->number;
     ask[0].path = dli_zk_node(job->kind, job->line, job->request.exchange.want, room);
-    dli_zk_ask(job, ask, 2, created);
-}
-
-/* ---- after a lost reply */
-
-static void search(struct dli_job *job);
-
-/* This node is not the one: look for one that was made before it. */
-static void search_on(struct dli_job *job)
-{
-    job->value = entry_of(job)->seq;
-    dli_zk_again(job, search);
-}
-
-static void numbers_read(struct dli_job *job)
-{
-    struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_stat stat;
-    struct dli_zk_text data;
-
-    if (job->call[0].error == DLI_ZK_NO_NODE) {
-        search_on(job);
-    } else if (job->call[0].error) {
-        dli_zk_fail_error(job, job->call[0].error);
-    } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
-        dli_zk_fail_bytes(job);
-    } else if (stat.owner != job->session->ticket.id) { /* of a session that ends at any time */
-        search_on(job);
-    } else {
-        entry->czxid = stat.czxid;
-        entry->state = DLI_ZK_KNOWN;
-        look(job);
-    }
-}
-
-static void searched(struct dli_job *job)
-{
-    struct dli_zk_entry *entry = entry_of(job);
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
-    struct dli_zk_children all;
-    int found = 0;
-
-    if (job->call[1].error == DLI_ZK_NO_NODE) {
-        create(job);
-        return;
-    }
-    if (job->call[1].error) {
-        dli_zk_fail_error(job, job->call[1].error);
-        return;
-    }
-    if (dli_zk_children(dli_zk_body(job, 1), &all)) {
-        dli_zk_fail_bytes(job);
-        return;
-    }
-    for (int i = all.count - 1; i >= 0 && !found; i--) {
-        found = all.child[i].seq < job->value && dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
-        entry->seq = found ? all.child[i].seq : 0;
-    }
-    free(all.child);
-    if (!found) {
-        create(job);
-        return;
-    }
-    ask.path = own_path(job, room);
-    dli_zk_ask(job, &ask, 1, numbers_read);
-}
-
-static void search(struct dli_job *job)
-{
-    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_SYNC, .path = dli_zk_path(job->line)},
-                                {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)}};
-
-    dli_zk_ask(job, ask, 2, searched);
+    job->gate.heard = dli_zk_hears(job);
+    dli_zk_ask(job, ask, job->request.kind->slots ? 3 : 2, created);
 }
 
 /* ---- begin */
@@ -353,7 +312,7 @@ static void search(struct dli_job *job)
 void dli_zk_stand_anew(struct dli_job *job)
 {
     dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
-    dli_zk_again(job, create);
+    dli_zk_again(job, dli_zk_create);
 }
 
 void dli_zk_acquire(struct dli_job *job)
@@ -369,13 +328,13 @@ void dli_zk_acquire(struct dli_job *job)
         return;
     job->value = INT64_MAX; /* of a search */
     if (!entry)
-        create(job);
+        dli_zk_create(job);
     else if (entry->permits == DLI_ZK_PERMITS_TAKEN)
         dli_zk_permit_take(job);
     else if (entry->state == DLI_ZK_SENT)
-        search(job);
+        dli_zk_search(job);
     else
-        look(job);
+        dli_zk_look(job);
 }
 
 void dli_zk_exchange(struct dli_job *job)

@@ -25,7 +25,7 @@
 #include "sys/sys.h"
 #include "zookeeper/codec/codec.h"
 
-enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 3 };
+enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 4 };
 enum { DLI_ZK_MS = 1000, DLI_ZK_STAMPS = 16, DLI_ZK_PATH_MAX = 128 + 1024 + 32 + DLI_OWNER_MAX };
 
 struct dli_job;
@@ -85,9 +85,23 @@ struct dli_zk_session {
     int32_t xid;
     int64_t zxid; /* the last one seen: no member shows us less */
     int64_t heard, next_at;
+    uint64_t bells;       /* bit n: bell n is watched; gate.c */
     const char *leaves;   /* not NULL: why this member is given up */
     dlock_status refused; /* and with which status; DLOCK_OK: it is not reachable */
     dlock_error reason;   /* why it is down */
+};
+
+/* What a job knows of the gate of its name; gate.c. */
+struct dli_zk_gate {
+    int64_t end; /* of its time, by the leader's clock in ms; 0: the node is no gate */
+    int32_t version;
+    int passed; /* the node is no gate: go on beside it */
+    int heard;  /* its bell was watched before the name was looked at */
+    int bell;   /* what is made: it, or the clock */
+    int open;   /* a latch: it is open */
+    int closed; /* its permits go because of the gate */
+    void (*next)(struct dli_job *job), (*shut)(struct dli_job *job), (*again)(struct dli_job *job);
+    void (*timed)(struct dli_job *job, int64_t now); /* the leader's clock was read */
 };
 
 /* One request of the client on its way. */
@@ -100,6 +114,7 @@ struct dli_job {
     const struct dli_place *line; /* where its number stands in line, as one of this kind */
     const struct dli_kind *kind;
     const struct dli_place *parents; /* the place that is made */
+    struct dli_zk_gate gate;
     struct dli_zk_session *session;
     struct dli_zk_call call[DLI_ZK_CALLS];
     int calls, left; /* of this step; those without an answer */
@@ -133,7 +148,7 @@ enum dli_zk_permits { DLI_ZK_PERMITS_NONE, DLI_ZK_PERMITS_SENT, DLI_ZK_PERMITS_K
 struct dli_zk_entry {
     int64_t number;  /* first */
     int64_t session; /* the number of its session */
-    int64_t czxid;
+    int64_t czxid, ctime;
     int32_t seq;
     int8_t state;
     int8_t held;
@@ -166,6 +181,9 @@ struct dli_zk {
     struct dli_link sessions, ended, checks; /* from here on lane 0's */
     int64_t numbers;                         /* of sessions, so far */
     void *entries, *spots;                   /* trees: by number, by path */
+    struct dli_place *bells;                 /* the node that they are below; constant */
+    uint32_t follows;                        /* atomic: somebody must hear of gates */
+    int followed;                            /* and was told that it does */
 };
 
 /* Names of children that stand in line. */
@@ -178,7 +196,8 @@ struct dli_zk_child {
 struct dli_zk_children {
     struct dli_zk_child *child; /* in order; allocated */
     int count;
-    int odd; /* a number is below zero: it has run over */
+    int odd;  /* a number is below zero: it has run over */
+    int gate; /* the name has a gate, which may be over */
 };
 
 static inline struct dli_zk *dli_zk_of(struct dli_store *store)
@@ -277,28 +296,6 @@ int dli_zk_is_owners(struct dli_zk_text name, const char *owner);
 /* The grant number of an owner id. */
 int64_t dli_zk_number(const char *owner);
 
-/* ---- parents.c: make the node at the place, and those above it; then resumed runs. */
-void dli_zk_make_parents(struct dli_job *job, const struct dli_place *place, void (*resumed)(struct dli_job *job));
-
-/* ---- exchange.c, renew.c, admin.c, latch.c: the verbs */
-void dli_zk_exchange(struct dli_job *job);
-void dli_zk_renew(struct dli_job *job);
-void dli_zk_force(struct dli_job *job);
-void dli_zk_inspect(struct dli_job *job);
-void dli_zk_ping(struct dli_job *job);
-void dli_zk_check(struct dli_job *job);
-void dli_zk_latch_wait(struct dli_job *job);
-void dli_zk_latch_change(struct dli_job *job);
-
-/* ---- check.c: the checks under way */
-void dli_zk_checks_step(struct dli_zk *zk, int64_t now);
-int64_t dli_zk_checks_alarm(const struct dli_zk *zk);
-int dli_zk_checks_poll(const struct dli_zk *zk, struct pollfd *fds, int count);
-void dli_zk_checks_end(struct dli_zk *zk);
-
-/* ---- drop.c */
-void dli_zk_drop(struct dli_job *job);
-
 /* ---- session.c */
 
 /* The session for a lease in microseconds; 0: any session. It may not have begun yet. NULL: the job has failed. */
@@ -389,7 +386,7 @@ struct dli_zk_spot *dli_zk_spot(const struct dli_zk *zk, struct dli_zk_text path
 /* ---- watch.c */
 
 /* Something happened to a node that is watched. */
-void dli_zk_event(struct dli_zk *zk, int32_t type, struct dli_zk_text path);
+void dli_zk_event(struct dli_zk_session *session, int32_t type, struct dli_zk_text path);
 
 /* The connection of a session was lost, and with it its watches: all of its entries look again. */
 void dli_zk_entries_doubt(struct dli_zk_session *session);

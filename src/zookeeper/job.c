@@ -25,6 +25,11 @@ static void third_ended(struct dli_zk_call *call)
     call_ended(call, 2);
 }
 
+static void fourth_ended(struct dli_zk_call *call)
+{
+    call_ended(call, 3);
+}
+
 struct dli_request *dli_zk_request_new(struct dli_store *store)
 {
     struct dli_job *job = calloc(1, sizeof *job);
@@ -37,6 +42,7 @@ struct dli_request *dli_zk_request_new(struct dli_store *store)
     job->call[0].ended = first_ended;
     job->call[1].ended = second_ended;
     job->call[2].ended = third_ended;
+    job->call[3].ended = fourth_ended;
     return &job->request;
 }
 
@@ -165,6 +171,7 @@ void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, vo
             continue;
         for (int j = 0; j < i; j++)
             dli_zk_cancel(&job->call[j]);
+        job->session->bells = 0;
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the command");
         return;
     }
@@ -177,7 +184,7 @@ void dli_zk_start(struct dli_job *job)
     static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
         [DLI_VERB_EXCHANGE] = dli_zk_exchange,   [DLI_VERB_RENEW] = dli_zk_renew, [DLI_VERB_FORCE] = dli_zk_force,
         [DLI_VERB_INSPECT] = dli_zk_inspect,     [DLI_VERB_PING] = dli_zk_ping,   [DLI_VERB_CHECK] = dli_zk_check,
-        [DLI_VERB_CHANGE] = dli_zk_latch_change,
+        [DLI_VERB_CHANGE] = dli_zk_latch_change, [DLI_VERB_GATE] = dli_zk_gate,   [DLI_VERB_GATE_LEFT] = dli_zk_gate_left,
     };
     const struct dli_place *place = job->request.place;
     void (*begin)(struct dli_job *) = verbs[job->request.verb];

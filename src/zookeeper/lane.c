@@ -5,7 +5,7 @@
  */
 #include <poll.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_zk *zk)
@@ -24,6 +24,7 @@ void dli_zk_step(struct dli_lane *lane, int64_t now)
     if (lane->index > 0)
         return;
     take_jobs(zk);
+    dli_zk_gates_step(zk);
     dli_zk_sessions_step(zk, now);
     dli_zk_checks_step(zk, now);
 }
@@ -69,6 +70,7 @@ static struct dli_lane_job *fresh(struct dli_request *request)
 
     job->tries = 0;
     job->session = NULL;
+    job->gate.passed = 0;
     return &job->base;
 }
 

@@ -27,28 +27,33 @@ static struct dli_zk_text path_of(const struct dli_job *job, char room[DLI_ZK_PA
     return dli_zk_child_path(job->request.place, (struct dli_zk_text){"count", 5}, room);
 }
 
-/* One number for all who wait for this latch: negative, so that it is no grant number. */
-static int64_t number_of(const struct dli_place *place)
+uint64_t dli_zk_hash(const char *bytes, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
 
-    for (size_t i = 0; i < place->size; i++)
-        hash = (hash ^ (unsigned char)place->path[i]) * UINT64_C(1099511628211);
-    return -(int64_t)(hash >> 2) - 1;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* One number for all who wait for this latch: negative, so that it is no grant number. */
+static int64_t number_of(const struct dli_place *place)
+{
+    return -(int64_t)(dli_zk_hash(place->path, place->size) >> 2) - 1;
 }
 
 /* ---- a wait */
 
-static void waited(struct dli_job *job)
+static void wait(struct dli_job *job);
+
+/* What a wait asks, in this order. */
+enum { SYNC, BELL, COUNT, GATE, ASKS };
+
+static void answer_wait(struct dli_job *job)
 {
     struct dli_answer *answer = &job->request.exchange.answer;
-    int32_t error = job->call[1].error;
-    int open = error == DLI_ZK_NO_NODE;
+    int open = job->gate.open;
 
-    if (error && !open) {
-        dli_zk_fail_error(job, error);
-        return;
-    }
     answer->got = open ? DLI_TRY_GRANTED : DLI_TRY_HELD;
     answer->token = answer->tokens = open;
     answer->left = -1;
@@ -66,30 +71,57 @@ static void stop_waiting(struct dli_job *job)
     dli_zk_finish(job);
 }
 
+static void shut_out(struct dli_job *job)
+{
+    dli_zk_not_granted(job, DLI_TRY_GATE);
+}
+
+static void waited(struct dli_job *job)
+{
+    int32_t error = job->call[COUNT].error, other = job->call[GATE].error;
+
+    dli_zk_listened(job, BELL);
+    job->gate.open = error == DLI_ZK_NO_NODE;
+    if ((error && !job->gate.open) || (other && other != DLI_ZK_NO_NODE))
+        dli_zk_fail_error(job, error && !job->gate.open ? error : other);
+    else if (job->request.exchange.wish.patient && !dli_zk_hears(job))
+        dli_zk_again(job, wait);
+    else if (other)
+        answer_wait(job);
+    else if (dli_zk_gate_read(job, GATE))
+        return;
+    else if (job->gate.passed)
+        answer_wait(job);
+    else
+        dli_zk_gate_try(job, wait, shut_out);
+}
+
 static void wait(struct dli_job *job)
 {
     struct dli_zk *zk = dli_zk_at(job->base.lane);
     int64_t number = number_of(job->request.place);
     struct dli_zk_entry *entry = dli_zk_entry(zk, number);
     struct dli_zk_session *session = entry ? dli_zk_session(zk, entry->session) : NULL;
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask sync_and_read[2] = {{.op = DLI_ZK_SYNC}, {.op = DLI_ZK_GET_DATA}}, *ask = &sync_and_read[1];
+    char room[DLI_ZK_PATH_MAX], bell_room[DLI_ZK_PATH_MAX], gate_room[DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[ASKS] = {{.op = DLI_ZK_SYNC}, {0}, {.op = DLI_ZK_GET_DATA}, {.op = DLI_ZK_GET_DATA}};
+    int watch = job->request.exchange.wish.patient;
 
     if (!session && !(session = dli_zk_enter(job, 0)))
         return;
     job->session = session;
-    ask->watch = job->request.exchange.wish.patient;
-    ask->path = sync_and_read[0].path = path_of(job, room);
-    if (ask->watch && !entry && !(entry = dli_zk_entry_new(zk, job->request.place, number))) {
+    ask[COUNT].watch = watch;
+    ask[COUNT].path = ask[SYNC].path = path_of(job, room);
+    ask[GATE].path = dli_zk_gate_path(job->request.place, gate_room);
+    if (watch && !entry && !(entry = dli_zk_entry_new(zk, job->request.place, number))) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
         return;
     }
     if (entry)
         entry->session = session->number;
-    if (ask->watch && dli_zk_watch(zk, &entry->watch[0], ask->path))
+    if (watch && dli_zk_watch(zk, &entry->watch[0], ask[COUNT].path))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
     else
-        dli_zk_ask(job, sync_and_read, 2, waited);
+        ask[BELL] = dli_zk_listen(job, bell_room), dli_zk_ask(job, ask, ASKS, waited);
 }
 
 void dli_zk_latch_wait(struct dli_job *job)

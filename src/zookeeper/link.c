@@ -190,7 +190,7 @@ static int take_frame(struct dli_zk_session *session, struct dli_zk_text frame)
     if (reply.xid == DLI_ZK_XID_EVENT) {
         if (dli_zk_decode_event(reply.body, &type, &path))
             return -1;
-        dli_zk_event(session->zk, type, path);
+        dli_zk_event(session, type, path);
         return 0;
     }
     if (reply.xid == DLI_ZK_XID_AUTH) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/name.h"
-#include "inner.h"
+#include "kinds.h"
 
 enum { DIGITS = 10 };
 
@@ -244,6 +244,7 @@ int dli_zk_children(struct dli_zk_text body, struct dli_zk_children *all)
             return -1;
         }
         all->count += parse(name, &all->child[all->count], &all->odd);
+        all->gate |= dli_zk_is_gate(name);
     }
     qsort(all->child, (size_t)all->count, sizeof *all->child, in_order);
     return 0;

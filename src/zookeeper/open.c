@@ -25,10 +25,13 @@ static void stats(struct dli_store *store, int64_t *all)
     dli_budget_count(&zk->budget, &all[DLOCK_STAT_CONNECTS], &all[DLOCK_STAT_CONNECT_FAILURES]);
 }
 
-/* Every number in line is watched: there is nothing to subscribe to. */
+/* Every number in line is watched: there is nothing to subscribe to but gates. */
 static void want(struct dli_store *store)
 {
-    (void)store;
+    struct dli_zk *zk = dli_zk_of(store);
+
+    if (!__atomic_exchange_n(&zk->follows, 1, __ATOMIC_ACQ_REL))
+        dli_wake_set(zk->lanes.lane[0]->wake_fd);
 }
 
 static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
@@ -48,6 +51,7 @@ static void store_free(struct dli_store *store)
 
     dli_zk_sessions_free(zk);
     dli_zk_forget_all(zk);
+    dli_zk_place_free(zk->bells);
     dli_tls_free(zk->tls);
     dli_budget_fini(&zk->budget);
     dli_lanes_fini(&zk->lanes);
@@ -83,7 +87,7 @@ static const struct dli_store_traits traits = {
     .kinds_text = "mutexes, fair and read-write locks, permit semaphores, latches",
     .kinds = 1U << DLOCK_KIND_MUTEX | 1U << DLOCK_KIND_FAIR | 1U << DLOCK_KIND_READ | 1U << DLOCK_KIND_WRITE |
              1U << DLOCK_KIND_PERMIT_SEMAPHORE | 1U << DLOCK_KIND_LATCH,
-    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_KEEP,
+    .can = DLI_CAN_LINE | DLI_CAN_WAKE | DLI_CAN_GATE | DLI_CAN_KEEP,
 };
 
 static void set_members(struct dli_zk *zk, const struct dlock_options *options, const struct dli_site *site)
@@ -115,9 +119,13 @@ dlock_status dli_zookeeper_open(const struct dlock_options *options, const struc
 
     if (!zk)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
-    if (site->target.tls)
+    snprintf(zk->chroot, sizeof zk->chroot, "%s", site->service);
+    if (!(zk->bells = dli_zk_place_new(&zk->store, dli_kind_find(DLOCK_KIND_MUTEX), "dlock_gates", 11)))
+        status = dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
+    else if (site->target.tls)
         status = dli_tls_new(options, &zk->tls, box);
     if (status != DLOCK_OK) {
+        dli_zk_place_free(zk->bells);
         free(zk);
         return status;
     }
@@ -130,7 +138,6 @@ dlock_status dli_zookeeper_open(const struct dlock_options *options, const struc
     zk->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     zk->lease = options->number[DLI_OPT_LEASE_MS] * MS;
     zk->drift_ppm = options->number[DLI_OPT_DRIFT_PPM];
-    snprintf(zk->chroot, sizeof zk->chroot, "%s", site->service);
     snprintf(zk->text, sizeof zk->text, "%.*s", (int)sizeof zk->text - 1, site->target.text);
     zk->store.ops = &ops;
     zk->store.traits = &traits;

@@ -1,10 +1,10 @@
 /*
  * parents.c: make the nodes that a lock's nodes are below. They are containers: the server removes them when they are empty.
- * Belongs to lane 0's thread.
+ * Those that every client rings its bells below belong to all users. Belongs to lane 0's thread.
  *
  * It begins with the longest path. Where a parent is missing, it goes up, and then down again.
  */
-#include "inner.h"
+#include "kinds.h"
 
 static void make(struct dli_job *job);
 
@@ -45,11 +45,13 @@ static void made(struct dli_job *job)
 
 static void make(struct dli_job *job)
 {
+    const struct dli_zk *zk = dli_zk_at(job->base.lane);
+    int shared = job->parents == zk->bells && job->value == zk->bells->size;
     struct dli_zk_ask ask = {
         .op = DLI_ZK_CREATE_CONTAINER,
         .path = {job->parents->path, (size_t)job->value},
         .flags = DLI_ZK_CONTAINER,
-        .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
+        .mine = zk->user[0] != '\0' && !shared,
     };
 
     dli_zk_ask(job, &ask, 1, made);

@@ -5,8 +5,6 @@
  * permit, all in one transaction. When there are no more nodes than permits in all, it has its own and leaves the line. Else
  * it waits as the first one, so that nobody is passed: it watches the leases and the total. total.c keeps how many there are.
  *
- * A number that may not wait stands in line only while nobody else does and enough permits seem to be left.
- *
  * When its node in line is deleted while it has nodes of permits, it keeps these if they are enough. Else it gives them back
  * and stands in line anew: whoever is the first one now could wait for them for ever.
  */
@@ -16,8 +14,7 @@
 #include "kinds.h"
 
 /* What a look reads: after a transaction or a sync. */
-enum { FIRST, LEASES, TOTAL, READS };
-enum { TRANSACTION_MAX = 900 * 1000 }; /* bytes: servers take a million */
+enum { FIRST, LEASES, TOTAL, NAMES, READS };
 static const char one_deleted[] = "a node of these permits was deleted";
 
 static void list(struct dli_job *job);
@@ -55,23 +52,6 @@ int dli_zk_children_of(struct dli_job *job, int call, struct dli_zk_children *al
         return 0;
     free(all->child);
     all->child = NULL;
-    return -1;
-}
-
-static int total_of(struct dli_job *job, int call, int64_t *total)
-{
-    int32_t error = job->call[call].error;
-    struct dli_zk_text data = {"", 0};
-    struct dli_zk_stat stat;
-
-    if (error && error != DLI_ZK_NO_NODE)
-        dli_zk_fail_error(job, error);
-    else if (!error && dli_zk_decode_data(dli_zk_body(job, call), &data, &stat))
-        dli_zk_fail_bytes(job);
-    else {
-        *total = dli_zk_total(data);
-        return 0;
-    }
     return -1;
 }
 
@@ -114,6 +94,12 @@ static void taken(struct dli_job *job)
     dli_zk_ask(job, &ask, 1, left_line);
 }
 
+/* Its node in line goes, too. */
+static void leaves(struct dli_job *job)
+{
+    dli_zk_go_away(job, job->gate.closed ? DLI_TRY_GATE : DLI_TRY_HELD);
+}
+
 static void gave_back(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
@@ -126,21 +112,38 @@ static void gave_back(struct dli_job *job)
         dli_zk_fail(job, DLOCK_SERVER_ERROR, one_deleted);
     } else if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
-    } else if (entry->outside) {
+    } else if (entry->outside && !job->gate.closed) {
         dli_zk_stand_anew(job);
     } else {
         entry->permits = DLI_ZK_PERMITS_NONE;
-        dli_zk_go_away(job, DLI_TRY_HELD);
+        leaves(job);
     }
 }
 
+static void give_back(struct dli_job *job, int closed)
+{
+    job->gate.closed = closed;
+    dli_zk_delete_leases(job, job->request.exchange.want, entry_of(job)->lease, permits_of(job), gave_back);
+}
+
+static void shut_out(struct dli_job *job)
+{
+    give_back(job, 1);
+}
+
 /* ---- wait as the first in line */
+
+static void listened(struct dli_job *job)
+{
+    dli_zk_listened(job, 0);
+    list(job);
+}
 
 static void watched(struct dli_job *job)
 {
     const struct dli_zk_entry *entry = entry_of(job);
 
-    if (!entry->watch[0].spot || !entry->watch[1].spot ||
+    if (!entry->watch[0].spot || !entry->watch[1].spot || !dli_zk_hears(job) ||
         !job->call[0].error) /* it is there now, or something happened */
         dli_zk_again(job, list);
     else if (job->call[0].error != DLI_ZK_NO_NODE)
@@ -158,6 +161,9 @@ static void wait(struct dli_job *job)
 
     if (!entry->watch[0].spot || !entry->watch[1].spot) {
         dli_zk_again(job, list);
+    } else if (!job->gate.heard || !dli_zk_hears(job)) {
+        ask = dli_zk_listen(job, room);
+        dli_zk_ask(job, &ask, 1, listened);
     } else if (!job->call[TOTAL].error) {
         dli_zk_not_granted(job, DLI_TRY_HELD);
     } else {
@@ -170,7 +176,7 @@ static void wait(struct dli_job *job)
 
 static void create(struct dli_job *job);
 
-static void decide(struct dli_job *job, int own, int all, int64_t total)
+static void decide(struct dli_job *job, int own, int all, int64_t total, int gate)
 {
     struct dli_zk_entry *entry = entry_of(job);
 
@@ -181,13 +187,15 @@ static void decide(struct dli_job *job, int own, int all, int64_t total)
     } else if (own == 0) {
         entry->permits = DLI_ZK_PERMITS_NONE;
         dli_zk_again(job, create);
+    } else if (gate && !job->gate.passed) {
+        dli_zk_gate_meet(job, list, shut_out);
     } else if (all <= total) {
         entry->permits = DLI_ZK_PERMITS_TAKEN;
         entry->place = entry->seq;
         entry->seq = entry->lease;
         taken(job);
     } else if (!dli_zk_stands(job) || entry->outside) { /* whoever is the first in line now needs them */
-        dli_zk_delete_leases(job, job->request.exchange.want, entry->lease, permits_of(job), gave_back);
+        give_back(job, 0);
     } else {
         wait(job);
     }
@@ -197,15 +205,19 @@ static void judge(struct dli_job *job)
 {
     struct dli_zk_children all;
     int64_t total;
-    int own = 0;
+    int own = 0, gate;
 
+    if (dli_zk_children_of(job, NAMES, &all))
+        return;
+    gate = all.gate;
+    free(all.child);
     if (dli_zk_children_of(job, LEASES, &all))
         return;
     for (int i = 0; i < all.count; i++)
         own += dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
     free(all.child);
-    if (total_of(job, TOTAL, &total) == 0)
-        decide(job, own, all.count, total);
+    if (dli_zk_total_of(job, TOTAL, &total) == 0)
+        decide(job, own, all.count, total, gate);
 }
 
 /* Ask for this, and read the leases and the total behind it, with watches. */
@@ -217,8 +229,10 @@ static void ask_and_look(struct dli_job *job, const struct dli_zk_ask *first, vo
     struct dli_zk_ask ask[READS] = {
         *first,
         {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place->leases), .watch = watch},
-        {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room), .watch = watch}};
+        {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room), .watch = watch},
+        {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place)}};
 
+    job->gate.heard = dli_zk_hears(job);
     if (watch && (dli_zk_watch(zk_of(job), &entry->watch[0], ask[LEASES].path) ||
                   dli_zk_watch(zk_of(job), &entry->watch[1], ask[TOTAL].path)))
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
@@ -358,42 +372,4 @@ void dli_zk_permit_take(struct dli_job *job)
         dli_zk_ask(job, ask, 2, searched);
     else
         create(job);
-}
-
-/* Whether a number that may not wait can have its permits. */
-static void seen(struct dli_job *job)
-{
-    struct dli_zk_children line, leases;
-    int64_t total;
-    int crowd;
-
-    if (dli_zk_children_of(job, 0, &line))
-        return;
-    crowd = line.count;
-    free(line.child);
-    if (dli_zk_children_of(job, LEASES, &leases))
-        return;
-    free(leases.child);
-    if (total_of(job, TOTAL, &total))
-        return;
-    if (crowd > 0 || leases.count + permits_of(job) > total)
-        dli_zk_not_granted(job, DLI_TRY_HELD);
-    else
-        dli_zk_acquire(job);
-}
-
-void dli_zk_permit_acquire(struct dli_job *job)
-{
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask[READS] = {{.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->line)},
-                                    {.op = DLI_ZK_GET_CHILDREN, .path = dli_zk_path(job->request.place->leases)},
-                                    {.op = DLI_ZK_GET_DATA, .path = dli_zk_total_path(job->request.place, room)}};
-
-    if ((size_t)permits_of(job) * (ask[LEASES].path.size + 2 * DLI_OWNER_MAX) > TRANSACTION_MAX)
-        dli_zk_fail(job, DLOCK_UNSUPPORTED,
-                    "on ZooKeeper each permit has a node, and the names of so many do not fit into one transaction");
-    else if (dli_zk_stands(job) || entry_of(job))
-        dli_zk_acquire(job);
-    else if (dli_zk_enter(job, job->request.exchange.wish.lease))
-        dli_zk_ask(job, ask, READS, seen);
 }

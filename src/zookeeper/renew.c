@@ -5,7 +5,7 @@
  * A row is held when its session lives, and its node was not deleted: a lock that lives long enough to be renewed has a
  * watch. A hold cannot move to another session, so it cannot get a lease that is longer than its session's timeout.
  */
-#include "inner.h"
+#include "kinds.h"
 
 static void next_row(struct dli_job *job);
 

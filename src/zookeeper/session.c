@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inner.h"
+#include "kinds.h"
 
 enum { LAST = 250 * 1000, EXTRA = 3 };
 
@@ -110,6 +110,7 @@ void dli_zk_session_up(struct dli_zk_session *session, const struct dli_zk_ticke
     }
     session->ticket = *ticket;
     session->timeout = (int64_t)ticket->timeout * DLI_ZK_MS;
+    session->bells = 0;
     dli_zk_confirm_now(session, session->greeted);
     if (fresh) {
         session->gone = INT64_MAX;
@@ -118,6 +119,7 @@ void dli_zk_session_up(struct dli_zk_session *session, const struct dli_zk_ticke
     } else if (!session->over) {
         dli_zk_entries_doubt(session);
     }
+    dli_zk_gates_doubt(session->zk);
 }
 
 void dli_zk_session_down(struct dli_zk_session *session)
@@ -166,6 +168,7 @@ void dli_zk_session_lost(struct dli_zk_session *session)
     dli_zk_resume(session);
     zk->store.hooks->lapsed(zk->store.owner, session->lease - DLI_ZK_MS, session->lease);
     dli_zk_hint_orphans(zk);
+    dli_zk_gates_doubt(zk);
 }
 
 /* ---- the end of all */

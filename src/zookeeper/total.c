@@ -27,6 +27,23 @@ int64_t dli_zk_total(struct dli_zk_text data)
     return (int32_t)number;
 }
 
+int dli_zk_total_of(struct dli_job *job, int call, int64_t *total)
+{
+    int32_t error = job->call[call].error;
+    struct dli_zk_text data = {"", 0};
+    struct dli_zk_stat stat;
+
+    if (error && error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, error);
+    else if (!error && dli_zk_decode_data(dli_zk_body(job, call), &data, &stat))
+        dli_zk_fail_bytes(job);
+    else {
+        *total = dli_zk_total(data);
+        return 0;
+    }
+    return -1;
+}
+
 static void finish(struct dli_job *job, dlock_status status, int64_t value)
 {
     job->request.change.value = value;

@@ -8,7 +8,7 @@
  */
 #include "base/tree.h"
 
-#include "inner.h"
+#include "kinds.h"
 
 /* The number looks again. Its next request finds it here. */
 static void hint(struct dli_zk *zk, const struct dli_zk_entry *entry)
@@ -18,10 +18,13 @@ static void hint(struct dli_zk *zk, const struct dli_zk_entry *entry)
     zk->store.hooks->hint(zk->store.owner, &target);
 }
 
-void dli_zk_event(struct dli_zk *zk, int32_t type, struct dli_zk_text path)
+void dli_zk_event(struct dli_zk_session *session, int32_t type, struct dli_zk_text path)
 {
+    struct dli_zk *zk = session->zk;
     struct dli_zk_spot *spot;
 
+    if (dli_zk_rung(session, path))
+        return;
     while ((spot = dli_zk_spot(zk, path))) {
         struct dli_zk_watch *watch = DLI_OBJECT(spot->watches.next, struct dli_zk_watch, link);
         struct dli_zk_entry *entry = watch->entry;

@@ -70,7 +70,7 @@ struct dli_zk_ticket {
 
 /* What a node's numbers are to us. */
 struct dli_zk_stat {
-    int64_t czxid;
+    int64_t czxid, ctime, mtime; /* times: ms, by the leader's clock when it was made, when its data was set */
     int32_t version;
     int64_t owner; /* the session of an ephemeral node */
 };
@@ -87,10 +87,11 @@ struct dli_zk_ask {
     int parts;
 };
 
-/* What became of one part of a MULTI. path: of a CREATE. */
+/* What became of one part of a MULTI. path: of a CREATE. stat: of a SET_DATA. */
 struct dli_zk_part {
     int32_t op, error;
     struct dli_zk_text path;
+    struct dli_zk_stat stat;
 };
 
 /* A reply without its frame: error, and the rest of the bytes. */
@@ -116,6 +117,7 @@ int dli_zk_decode_connect(struct dli_zk_text frame, struct dli_zk_ticket *ticket
 int dli_zk_decode_reply(struct dli_zk_text frame, struct dli_zk_reply *reply);
 int dli_zk_decode_event(struct dli_zk_text body, int32_t *type, struct dli_zk_text *path);
 int dli_zk_decode_created(struct dli_zk_text body, struct dli_zk_text *path, struct dli_zk_stat *stat);
+int dli_zk_decode_stat(struct dli_zk_text body, struct dli_zk_stat *stat);
 int dli_zk_decode_data(struct dli_zk_text body, struct dli_zk_text *data, struct dli_zk_stat *stat);
 
 /*

@@ -54,8 +54,9 @@ static int take_text(struct dli_zk_text *from, struct dli_zk_text *text)
 /* czxid, mzxid, ctime, mtime, three versions, the owner, two lengths, pzxid. */
 static int take_stat(struct dli_zk_text *from, struct dli_zk_stat *stat)
 {
-    return take_long(from, &stat->czxid) || take(from, NULL, 24) || take_int(from, &stat->version) ||
-                   take(from, NULL, 8) || take_long(from, &stat->owner) || take(from, NULL, 16)
+    return take_long(from, &stat->czxid) || take(from, NULL, 8) || take_long(from, &stat->ctime) ||
+                   take_long(from, &stat->mtime) || take_int(from, &stat->version) || take(from, NULL, 8) ||
+                   take_long(from, &stat->owner) || take(from, NULL, 16)
                ? -1
                : 0;
 }
@@ -102,6 +103,11 @@ int dli_zk_decode_created(struct dli_zk_text body, struct dli_zk_text *path, str
     return take_text(&body, path) || take_stat(&body, stat) ? -1 : 0;
 }
 
+int dli_zk_decode_stat(struct dli_zk_text body, struct dli_zk_stat *stat)
+{
+    return take_stat(&body, stat);
+}
+
 int dli_zk_decode_data(struct dli_zk_text body, struct dli_zk_text *data, struct dli_zk_stat *stat)
 {
     return take_text(&body, data) || take_stat(&body, stat) ? -1 : 0;
@@ -123,7 +129,7 @@ int dli_zk_decode_part(struct dli_zk_text *rest, struct dli_zk_part *part)
     if (part->op == DLI_ZK_CREATED || part->op == DLI_ZK_CREATE)
         return take_text(rest, &part->path) || (part->op == DLI_ZK_CREATE && take_stat(rest, &stat)) ? -1 : 1;
     if (part->op == DLI_ZK_SET_DATA)
-        return take_stat(rest, &stat) ? -1 : 1;
+        return take_stat(rest, &part->stat) ? -1 : 1;
     return part->op == DLI_ZK_DELETE ? 1 : -1;
 }
 
