@@ -182,9 +182,11 @@ void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, vo
 void dli_zk_start(struct dli_job *job)
 {
     static void (*const verbs[DLI_VERBS])(struct dli_job *) = {
-        [DLI_VERB_EXCHANGE] = dli_zk_exchange,   [DLI_VERB_RENEW] = dli_zk_renew, [DLI_VERB_FORCE] = dli_zk_force,
-        [DLI_VERB_INSPECT] = dli_zk_inspect,     [DLI_VERB_PING] = dli_zk_ping,   [DLI_VERB_CHECK] = dli_zk_check,
-        [DLI_VERB_CHANGE] = dli_zk_latch_change, [DLI_VERB_GATE] = dli_zk_gate,   [DLI_VERB_GATE_LEFT] = dli_zk_gate_left,
+        [DLI_VERB_EXCHANGE] = dli_zk_exchange,   [DLI_VERB_RENEW] = dli_zk_renew,
+        [DLI_VERB_FORCE] = dli_zk_force,         [DLI_VERB_INSPECT] = dli_zk_inspect,
+        [DLI_VERB_PING] = dli_zk_ping,           [DLI_VERB_CHECK] = dli_zk_check,
+        [DLI_VERB_CHANGE] = dli_zk_latch_change, [DLI_VERB_GATE] = dli_zk_gate,
+        [DLI_VERB_GATE_LEFT] = dli_zk_gate_left,
     };
     const struct dli_place *place = job->request.place;
     void (*begin)(struct dli_job *) = verbs[job->request.verb];

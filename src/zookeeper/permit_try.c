@@ -52,8 +52,7 @@ void dli_zk_permit_acquire(struct dli_job *job)
     if ((size_t)permits_of(job) * (ask[LEASES].path.size + 2 * DLI_OWNER_MAX) > TRANSACTION_MAX)
         dli_zk_fail(job, DLOCK_UNSUPPORTED,
                     "on ZooKeeper each permit has a node, and the names of so many do not fit into one transaction");
-    else if (dli_zk_stands(job) ||
-             dli_zk_entry(dli_zk_at(job->base.lane), job->request.exchange.wish.want))
+    else if (dli_zk_stands(job) || dli_zk_entry(dli_zk_at(job->base.lane), job->request.exchange.wish.want))
         dli_zk_acquire(job);
     else if (dli_zk_enter(job, job->request.exchange.wish.lease))
         dli_zk_ask(job, ask, READS, seen);
