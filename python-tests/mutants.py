@@ -921,10 +921,10 @@ ZOOKEEPER = (
         ("zookeeper/session.c", "    session->bells = 0;\n", ""),
     )), "test_zookeeper_gates.py", "is_cut and when"),
     (Mutant(944, "a gate is over as soon as it is closed", edits=(
-        ("zookeeper/gate.c", "    if (now < job->gate.end) {", "    if (now < job->gate.end && now < 0) {"),
+        ("zookeeper/gate.c", "    if (now < job->gate.end)\n        job->gate.shut(job);", "    if (now < job->gate.end && now < 0)\n        job->gate.shut(job);"),
     )), "test_zookeeper_gates.py", "by_itself"),
-    (Mutant(945, "a gate that was over is removed, whatever it is now", edits=(
-        ("zookeeper/gate.c", "struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = job->gate.version};", "struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};"),
+    (Mutant(945, "a late removal hits a gate that was made anew", edits=(
+        ("zookeeper/gate.c", "ring(job, &gate, job->gate.rings, removed);", "ring(job, &gate, -1, removed);"),
     )), "test_zookeeper_gates.py", "closed_again"),
     (Mutant(947, "a number that is refused leaves its permits", edits=(
         ("zookeeper/permit.c", "    give_back(job, 1);", "    job->gate.closed = 1, leaves(job);"),

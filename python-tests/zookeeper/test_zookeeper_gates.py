@@ -156,19 +156,24 @@ def test_what_is_over_is_open(zookeeper: Zookeeper, agent: Agent, kind: str) -> 
     assert "dlock_gate" not in zookeeper.nodes("job")
 
 
-def test_a_gate_that_is_closed_again_is_not_removed(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make) -> None:
-    """Somebody meets a gate that is over. Before it is removed, it is closed anew."""
+@pytest.mark.parametrize("anew", [True, False], ids=["made anew", "set again"])
+def test_a_gate_that_is_closed_again_is_not_removed(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make, anew: bool) -> None:
+    """Somebody meets a gate that is over. Before he removes it, it is closed anew; also when another one has removed it, and the
+    new node has the same version."""
     proxy, path = new_proxy(zookeeper.members[0]), b"/job/dlock_gate"
-    lock, other = new_agent().open(through(proxy), **PATIENT).lock("job"), new_agent().open(zookeeper).lock("job")
+    lock, other = new_agent().open(through(proxy), **PATIENT).lock("job"), new_agent().open(zookeeper, command_timeout_ms=10_000).lock("job")
     other.close_gate(1).ok
     stamp = zookeeper.admin.get("/job/dlock_gate")[1].mtime
     until(lambda: zookeeper.admin.get(zookeeper.admin.create("/clock", sequence=True))[1].ctime > stamp + 1)
-    removal = proxy.up.pause_at(b"\0\0\0\2" + len(path).to_bytes(4, "big") + path)
+    removal = proxy.up.pause_at(b"\0\0\0\2\0\xff\xff\xff\xff" + len(path).to_bytes(4, "big") + path)
     acquire = lock.start("acquire", 1, 5000, thread=1)
     removal.wait()
+    if anew:
+        assert other.open_gate().status == "UNCHANGED" and "dlock_gate" not in zookeeper.nodes("job")
     other.close_gate(60_000).ok
     removal.open()
     assert acquire.answer().status == "GATE_CLOSED" == other.acquire(1, 0).status
+    tell(done=1, fired=1)
 
 
 # ---- faults

@@ -1,9 +1,9 @@
 /*
  * bell.c: nodes of all clients below dlock_gates: bells, and a clock. Belongs to lane 0's thread.
  *
- * Every closing and opening of a gate writes to a bell. Names share bells, so that a session watches few of them, and only once
- * it has a reason to. Who hears one looks at all names again that he waits for. A bell is watched before the name is looked at:
- * what happens later is heard.
+ * Every closing, opening and removal of a gate writes to a bell. Names share bells, so that a session watches few of them, and
+ * only once it has a reason to. Who hears one looks at all names again that he waits for. A bell is watched before the name is
+ * looked at: what happens later is heard.
  *
  * The clock is the leader's: it stamps what is written.
  */
@@ -40,6 +40,19 @@ static struct dli_zk_text clock_path(const struct dli_job *job, char out[DLI_ZK_
 }
 
 /* ---- watched */
+
+int dli_zk_rings(struct dli_job *job, int call)
+{
+    int32_t error = job->call[call].error;
+    struct dli_zk_stat stat = {.version = 0};
+
+    if (!error && dli_zk_decode_stat(dli_zk_body(job, call), &stat)) {
+        dli_zk_fail_bytes(job);
+        return -1;
+    }
+    job->gate.rings = stat.version;
+    return 0;
+}
 
 int dli_zk_hears(const struct dli_job *job)
 {

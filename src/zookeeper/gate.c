@@ -5,6 +5,9 @@
  * leader closed it. Who stands in line sees it among the children that it reads anyway, behind its own node. The ctime of that
  * one is a stamp of the same clock, so it says whether the gate is over. Who meets one that is over removes it.
  *
+ * Versions begin anew when the node is made again. So a removal names the version of the bell, too, as it was before the node
+ * was read: a late one does not hit a gate that was closed meanwhile.
+ *
  * Those who wait hear of it by a bell, see bell.c: closing and opening ring it in the same transaction.
  */
 #include <inttypes.h>
@@ -14,7 +17,7 @@
 
 #include "kinds.h"
 
-enum { OWN, BELL };
+enum { OWN, BELL, MET = 1 };
 static const char node_name[] = "dlock_gate";
 
 /* ---- names */
@@ -27,6 +30,42 @@ int dli_zk_is_gate(struct dli_zk_text name)
 struct dli_zk_text dli_zk_gate_path(const struct dli_place *place, char out[DLI_ZK_PATH_MAX])
 {
     return dli_zk_child_path(place, (struct dli_zk_text){node_name, sizeof node_name - 1}, out);
+}
+
+/* ---- the node and the bell, in one transaction */
+
+/* The errors of both parts, and the stamp of the bell. 0; -1: the job has failed. */
+static int both(struct dli_job *job, int32_t error[2], int64_t *stamp)
+{
+    struct dli_zk_text rest = dli_zk_body(job, OWN);
+    struct dli_zk_part part[2];
+
+    if (job->call[OWN].error) {
+        dli_zk_fail_error(job, job->call[OWN].error);
+        return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (dli_zk_decode_part(&rest, &part[i]) != 1) {
+            dli_zk_fail_bytes(job);
+            return -1;
+        }
+        error[i] = part[i].error == DLI_ZK_NOT_TRIED ? DLI_ZK_OK : part[i].error;
+    }
+    *stamp = part[BELL].stat.mtime;
+    return 0;
+}
+
+/* rings: so many times it was rung before; -1: as often as it was. */
+static void ring(struct dli_job *job, const struct dli_zk_ask *gate, int32_t rings,
+                 void (*answered)(struct dli_job *job))
+{
+    char room[2][DLI_ZK_PATH_MAX];
+    struct dli_zk_ask part[2] = {*gate, {.op = DLI_ZK_SET_DATA, .version = rings}};
+    struct dli_zk_ask ask = {.op = DLI_ZK_MULTI, .part = part, .parts = 2};
+
+    part[OWN].path = dli_zk_gate_path(job->request.place, room[0]);
+    part[BELL].path = dli_zk_bell_path(job, room[1]);
+    dli_zk_ask(job, &ask, 1, answered);
 }
 
 /* ---- a node that is met */
@@ -50,40 +89,48 @@ int dli_zk_gate_read(struct dli_job *job, int call)
     return 0;
 }
 
+/* It has been done, or somebody else was faster. */
+static int is_new(int32_t error)
+{
+    return !error || error == DLI_ZK_NO_NODE || error == DLI_ZK_BAD_VERSION;
+}
+
 static void removed(struct dli_job *job)
 {
-    int32_t error = job->call[OWN].error;
+    int32_t error[2];
+    int64_t stamp;
 
-    if (error && error != DLI_ZK_NO_NODE && error != DLI_ZK_BAD_VERSION)
-        dli_zk_fail_error(job, error);
-    else
+    if (both(job, error, &stamp))
+        return;
+    if (error[BELL] == DLI_ZK_NO_NODE)
+        dli_zk_make_bell(job, job->gate.next);
+    else if (is_new(error[OWN]) && is_new(error[BELL]))
         dli_zk_again(job, job->gate.next);
+    else
+        dli_zk_fail_error(job, is_new(error[OWN]) ? error[BELL] : error[OWN]);
 }
 
 /* now: a stamp of the leader's clock. */
 static void pass_or_not(struct dli_job *job, int64_t now)
 {
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = job->gate.version};
+    struct dli_zk_ask gate = {.op = DLI_ZK_DELETE, .version = job->gate.version};
 
-    if (now < job->gate.end) {
+    if (now < job->gate.end)
         job->gate.shut(job);
-        return;
-    }
-    ask.path = dli_zk_gate_path(job->request.place, room);
-    dli_zk_ask(job, &ask, 1, removed);
+    else
+        ring(job, &gate, job->gate.rings, removed);
 }
 
 static void met(struct dli_job *job)
 {
     const struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), job->request.exchange.wish.want);
-    int32_t error = job->call[OWN].error;
+    int32_t error = job->call[MET].error;
 
     if (error == DLI_ZK_NO_NODE)
         dli_zk_again(job, job->gate.next);
     else if (error)
         dli_zk_fail_error(job, error);
-    else if (dli_zk_gate_read(job, OWN))
+    else if (dli_zk_rings(job, 0) || dli_zk_gate_read(job, MET))
         return;
     else if (job->gate.passed)
         dli_zk_again(job, job->gate.next);
@@ -93,13 +140,13 @@ static void met(struct dli_job *job)
 
 void dli_zk_gate_meet(struct dli_job *job, void (*open)(struct dli_job *job), void (*shut)(struct dli_job *job))
 {
-    char room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
+    char room[2][DLI_ZK_PATH_MAX];
+    struct dli_zk_ask ask[2] = {{.op = DLI_ZK_EXISTS, .path = dli_zk_bell_path(job, room[0])},
+                                {.op = DLI_ZK_GET_DATA, .path = dli_zk_gate_path(job->request.place, room[1])}};
 
     job->gate.next = open;
     job->gate.shut = shut;
-    ask.path = dli_zk_gate_path(job->request.place, room);
-    dli_zk_ask(job, &ask, 1, met);
+    dli_zk_ask(job, ask, 2, met);
 }
 
 /* ---- a latch */
@@ -117,38 +164,6 @@ static void finish(struct dli_job *job, dlock_status status)
 {
     job->request.status = status;
     dli_zk_finish(job);
-}
-
-/* The errors of both parts, and the stamp of the bell. 0; -1: the job has failed. */
-static int both(struct dli_job *job, int32_t error[2], int64_t *stamp)
-{
-    struct dli_zk_text rest = dli_zk_body(job, OWN);
-    struct dli_zk_part part[2];
-
-    if (job->call[OWN].error) {
-        dli_zk_fail_error(job, job->call[OWN].error);
-        return -1;
-    }
-    for (int i = 0; i < 2; i++) {
-        if (dli_zk_decode_part(&rest, &part[i]) != 1) {
-            dli_zk_fail_bytes(job);
-            return -1;
-        }
-        error[i] = part[i].error == DLI_ZK_NOT_TRIED ? DLI_ZK_OK : part[i].error;
-    }
-    *stamp = part[BELL].stat.mtime;
-    return 0;
-}
-
-static void ring(struct dli_job *job, struct dli_zk_ask *gate, void (*answered)(struct dli_job *job))
-{
-    char room[2][DLI_ZK_PATH_MAX];
-    struct dli_zk_ask part[2] = {*gate, {.op = DLI_ZK_SET_DATA, .version = -1}};
-    struct dli_zk_ask ask = {.op = DLI_ZK_MULTI, .part = part, .parts = 2};
-
-    part[OWN].path = dli_zk_gate_path(job->request.place, room[0]);
-    part[BELL].path = dli_zk_bell_path(job, room[1]);
-    dli_zk_ask(job, &ask, 1, answered);
 }
 
 static void close_gate(struct dli_job *job);
@@ -184,7 +199,7 @@ static void close_gate(struct dli_job *job)
                               .version = -1};
 
     gate.data = (struct dli_zk_text){value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.gate_ms)};
-    ring(job, &gate, closed);
+    ring(job, &gate, -1, closed);
 }
 
 static void open_gate(struct dli_job *job);
@@ -219,7 +234,7 @@ static void found(struct dli_job *job)
         if (job->gate.passed)
             finish(job, DLOCK_UNCHANGED);
         else
-            ring(job, &gate, opened);
+            ring(job, &gate, -1, opened);
     }
 }
 

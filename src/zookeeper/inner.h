@@ -93,13 +93,13 @@ struct dli_zk_session {
 
 /* What a job knows of the gate of its name; gate.c. */
 struct dli_zk_gate {
-    int64_t end; /* of its time, by the leader's clock in ms; 0: the node is no gate */
-    int32_t version;
-    int passed; /* the node is no gate: go on beside it */
-    int heard;  /* its bell was watched before the name was looked at */
-    int bell;   /* what is made: it, or the clock */
-    int open;   /* a latch: it is open */
-    int closed; /* its permits go because of the gate */
+    int64_t end;            /* of its time, by the leader's clock in ms; 0: the node is no gate */
+    int32_t version, rings; /* rings: the version of its bell, before the node was read */
+    int passed;             /* the node is no gate: go on beside it */
+    int heard;              /* its bell was watched before the name was looked at */
+    int bell;               /* what is made: it, or the clock */
+    int open;               /* a latch: it is open */
+    int closed;             /* its permits go because of the gate */
     void (*next)(struct dli_job *job), (*shut)(struct dli_job *job), (*again)(struct dli_job *job);
     void (*timed)(struct dli_job *job, int64_t now); /* the leader's clock was read */
 };

@@ -58,6 +58,9 @@ int dli_zk_hears(const struct dli_job *job);
 struct dli_zk_ask dli_zk_listen(struct dli_job *job, char room[DLI_ZK_PATH_MAX]);
 void dli_zk_listened(struct dli_job *job, int call);
 
+/* job.gate.rings, from the reply about the bell. 0; -1: the job has failed. */
+int dli_zk_rings(struct dli_job *job, int call);
+
 /* A bell was rung: 0: the path is none. */
 int dli_zk_rung(struct dli_zk_session *session, struct dli_zk_text path);
 

@@ -88,7 +88,7 @@ static void waited(struct dli_job *job)
         dli_zk_again(job, wait);
     else if (other)
         answer_wait(job);
-    else if (dli_zk_gate_read(job, GATE))
+    else if (dli_zk_rings(job, BELL) || dli_zk_gate_read(job, GATE))
         return;
     else if (job->gate.passed)
         answer_wait(job);
