@@ -44,6 +44,33 @@ def test_a_peer_that_holds_keeps_us_out(zookeeper: Zookeeper, peer: Peer, agent:
     assert zookeeper.nodes("job") == []
 
 
+@pytest.mark.parametrize("kind", ["mutex", "write", "permits1"])
+def test_a_peer_knows_no_gate(zookeeper: Zookeeper, peer: Peer, new_agent: Callable[..., Agent], kind: str) -> None:
+    """It goes on while our gate is closed: it waits behind us, gets the lock, and keeps it."""
+    name = "permit_semaphore" if kind == "permits1" else kind
+    lock, other = (new_agent().open(zookeeper, safety_ms=60000).lock("job", kind=name) for _ in range(2))
+    if kind == "permits1":
+        lock.permits_set(1).ok
+    lock.acquire(1, 0).ok
+    waiting = other.start("acquire", 1, -1, thread=1)
+    place = "job/locks" if kind == "permits1" else "job"
+    until(lambda: len(zookeeper.nodes(place)) == (1 if kind == "permits1" else 2))
+    peer(f"lock a job {kind}")
+    until(lambda: len(zookeeper.nodes(place)) == (2 if kind == "permits1" else 3))
+    lock.close_gate(60_000).ok
+    assert waiting.answer().status == "GATE_CLOSED" and not peer.said("a locked")
+    lock.release(1).ok
+    peer.wait("a locked")
+    assert lock.acquire(1, 0).status == "GATE_CLOSED"
+    peer(f"try b job {kind}")
+    peer.wait("b busy")
+    lock.open_gate().ok
+    assert lock.acquire(1, 0).status == "BUSY"
+    peer("unlock a")
+    peer.wait("a unlocked")
+    lock.acquire(1, 5000).ok
+
+
 def test_we_keep_a_peer_out(zookeeper: Zookeeper, peer: Peer, agent: Agent) -> None:
     lock = agent.open(zookeeper).lock("job")
     token = lock.acquire(1, 0).ok.token
