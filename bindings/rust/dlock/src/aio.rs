@@ -161,6 +161,7 @@ impl Client {
     }
 
     fn with(client: crate::Client) -> Result<Self> {
+        #[allow(deprecated)] // its successor is newer than tokio 1.24
         let fd = AsyncFd::new(client.0.descriptor()?).map_err(|e| Error::of(ErrorKind::SystemError, &e.to_string()))?;
         let (events, over) = (broadcast::channel(ROOM).0, watch::channel(false).0);
         let shared = Arc::new(Shared { client, table: Mutex::default(), events, over });
