@@ -189,6 +189,7 @@ static void fold(struct round *round)
     char shown[120];
     size_t at = 0;
 
+    round->effects = 0;
     if (round->base.count > 0 && !(round->effect = calloc((size_t)round->base.count, sizeof *round->effect)))
         request->status = DLOCK_OUT_OF_MEMORY;
     while (request->status == DLOCK_OK && dli_txn_next(&round->writes, &at, &write))
