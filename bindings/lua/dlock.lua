@@ -23,9 +23,9 @@
 -- for its own answer. Of several errors only the first is kept.
 --
 -- Times are seconds; no wait, or -1, means no limit. Tokens are text: printed as numbers they would lose digits. The
--- library is the file DLOCK_LIBRARY, or the one that the rock dlock-bundled brought, or libdlock.so.1; the first dlock.open
--- loads it. A Lua state and everything in it belong to one thread at a time. The garbage collector frees memory only:
--- release locks, and close clients.
+-- library is the file DLOCK_LIBRARY, or the one that the rock dlock-bundled brought, or libdlock.so.1; the first
+-- dlock.open loads it. A Lua state and everything in it belong to one thread at a time. The garbage collector frees
+-- memory only: release locks, and close clients.
 
 local ffi = require "ffi"
 local abi = require "dlock.cdef"

@@ -207,11 +207,11 @@ def test_each_server_of_a_quorum(agent: Agent, quorum: Quorum) -> None:
         assert agent.try_open(quorum.url, checks="refuse", command_timeout_ms=5000).status == "UNFIT"
         node.command("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert agent.try_open(quorum.url, checks="refuse", command_timeout_ms=5000).status == "OK"
-    quorum.nodes[1].command("ACL", "SETUSER", "less", "reset", "on", ">word", "~*", "&*", "+@all", "-hvals")
+    quorum.nodes[1].command("ACL", "SETUSER", "less", "reset", "on", ">word", "~*", "&*", "+@all", "-hscan")
     for node in (quorum.nodes[0], quorum.nodes[2]):
         node.command("ACL", "SETUSER", "less", "reset", "on", ">word", "~*", "&*", "+@all")
     said = look(agent.open(quorum.url_of(username="less", password="word"), command_timeout_ms=5000))
-    assert list(said) == [(quorum.nodes[1].port, "COMMAND_DENIED")] and "HVALS" in said[quorum.nodes[1].port, "COMMAND_DENIED"][1]
+    assert list(said) == [(quorum.nodes[1].port, "COMMAND_DENIED")] and "HSCAN" in said[quorum.nodes[1].port, "COMMAND_DENIED"][1]
 
 
 def test_a_quorum_of_which_some_are_down(agent: Agent, new_server: Make) -> None:

@@ -52,7 +52,6 @@ def test_what_zookeeper_does_not_do(zookeeper: Zookeeper, agent: Agent) -> None:
     client = agent.open(zookeeper)
     lock = client.lock("job")
     lock.acquire(1, 0).ok
-    assert lock.close_gate(1000).status == lock.open_gate().status == "UNSUPPORTED"
     assert lock.export(1).status == "UNSUPPORTED"
     assert agent("txn", client.index).status == "UNSUPPORTED"
     assert lock.state(1) == "HELD"
