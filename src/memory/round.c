@@ -329,9 +329,7 @@ static int push(struct dli_txn_step *step, int lane)
 
 static dlock_status keep(struct dli_txn *txn, const struct dli_txn_write *write, dlock_error *reason)
 {
-    if (dli_txn_keep(&round_at(txn)->writes, write))
-        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the write");
-    return DLOCK_OK;
+    return dli_txn_keep(&round_at(txn)->writes, write, reason);
 }
 
 static void drop(struct dli_txn *txn)

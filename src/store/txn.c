@@ -67,14 +67,15 @@ int dli_txn_answered(struct dli_txn_step *step, dlock_status status)
 
 /* ---- writes: one buffer, of each a struct dli_txn_write and then the bytes of key and value */
 
-int dli_txn_keep(struct dli_buffer *writes, const struct dli_txn_write *write)
+dlock_status dli_txn_keep(struct dli_buffer *writes, const struct dli_txn_write *write, dlock_error *reason)
 {
     size_t value = write->kind == DLI_TXN_SET ? write->value_size : 0, size = sizeof *write + write->key_size + value;
 
     if (dli_buffer_reserve(writes, size) || dli_buffer_add(writes, write, sizeof *write) ||
-        dli_buffer_add(writes, write->key, write->key_size))
-        return -1;
-    return value > 0 ? dli_buffer_add(writes, write->value, value) : 0;
+        dli_buffer_add(writes, write->key, write->key_size) ||
+        (value > 0 && dli_buffer_add(writes, write->value, value)))
+        return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for the write");
+    return DLOCK_OK;
 }
 
 int dli_txn_next(const struct dli_buffer *writes, size_t *at, struct dli_txn_write *write)

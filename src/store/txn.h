@@ -99,8 +99,8 @@ dlock_status dli_txn_write(struct dli_txn *txn, const struct dli_txn_write *writ
 /* A request has answered the step, which was its own to answer. Returns whether that ends the round. */
 int dli_txn_answered(struct dli_txn_step *step, dlock_status status);
 
-/* Keep a write behind the others. 0, or -1 without memory. */
-int dli_txn_keep(struct dli_buffer *writes, const struct dli_txn_write *write);
+/* Keep a write behind the others. DLOCK_OUT_OF_MEMORY. */
+dlock_status dli_txn_keep(struct dli_buffer *writes, const struct dli_txn_write *write, dlock_error *reason);
 
 /* The write at *at, which then is behind it. 0: there are no more. */
 int dli_txn_next(const struct dli_buffer *writes, size_t *at, struct dli_txn_write *write);
