@@ -76,6 +76,12 @@ def is_about(item: pytest.Item, word: str) -> bool:
     return any(word in (text or "").lower() for text in told)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Seeded defects test the tests. They need a build each, and are for the full run."""
+    if getattr(item, "originalname", "").startswith("test_mutant"):
+        item.add_marker(pytest.mark.full)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The longest files first: one worker runs a whole file."""
     word = config.getoption("about")

@@ -350,6 +350,7 @@ def output_of(command: list[str], **env: str) -> str:
 COMPLETIONS = ["share/bash-completion/completions/dlock", "share/fish/vendor_completions.d/dlock.fish", "share/zsh/site-functions/_dlock"]
 
 
+@pytest.mark.full
 @pytest.mark.timeout(180)
 def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     build, prefix = tmp_path / "the build", tmp_path / "the prefix"

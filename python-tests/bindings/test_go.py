@@ -51,6 +51,7 @@ def test_under_the_race_detector(go: Tool) -> None:
     go("test", "-race", "-count=1", "-timeout=9m", "./...")
 
 
+@pytest.mark.full
 def test_the_collector(go: Tool, redis_server: Server) -> None:
     """It is a module of its own, with the needs of client_golang; those are fetched once."""
     collector = BINDING / "metrics"

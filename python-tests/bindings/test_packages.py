@@ -107,6 +107,7 @@ def program(folder: pathlib.Path, text: str, name: str) -> pathlib.Path:
     return folder / name
 
 
+@pytest.mark.full
 def test_the_wheel_finds_the_library_by_its_name(
     installed: Installed, source: pathlib.Path, redis_server: Server, tmp_path: pathlib.Path
 ) -> None:

@@ -55,6 +55,7 @@ def program(calls: list[str], *imports: str) -> str:
     return SOURCE.format(imports="\n".join(imports), lines="\n".join(lines))
 
 
+@pytest.mark.full
 def test_old_calls(etcd: Etcd, tmp_path: pathlib.Path) -> None:
     node = etcd.nodes[0]
     source = program([old.replace("endpoints", f'[]string{{"{node.host}:{node.port}"}}') for old, _ in rows()], '"context"', '"fmt"',

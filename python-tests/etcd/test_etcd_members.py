@@ -206,6 +206,7 @@ def test_l16_slow_disks(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: 
     on_slow_disks(clients, slow, lambda: etcd.call("kv/put", key="sync", value="x"), rounds, lambda: etcd.keys("job/"))
 
 
+@pytest.mark.full
 @pytest.mark.timeout(240)  # seventy large values, which a busy machine writes slowly
 @pytest.mark.skipif(os.geteuid() != 0, reason="it needs a file system of its own: run it as root")
 def test_l17_a_full_disk(new_agent: Make, tmp_path: pathlib.Path) -> None:

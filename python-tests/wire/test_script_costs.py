@@ -50,24 +50,28 @@ CROWDS = [
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind, crowd", CROWDS)
-@pytest.mark.parametrize("quarantine", [False, True], ids=["plain", "quarantine"])
-def test_the_work_does_not_grow(worlds: dict[str, World], kind: str, crowd: str, quarantine: bool) -> None:
+@pytest.mark.parametrize("quarantine, large", [
+    pytest.param(False, SOME, id="plain"),
+    pytest.param(False, MANY, id="plain, many", marks=pytest.mark.full),
+    pytest.param(True, MANY, id="quarantine", marks=pytest.mark.full),
+])  # fmt: skip
+def test_the_work_does_not_grow(worlds: dict[str, World], kind: str, crowd: str, quarantine: bool, large: int) -> None:
     world = worlds[kind]
     for step in world.steps:
         why, few = growth(kind, step, crowd), most(world, crowd, step, FEW, quarantine)
         if not few:
             continue
-        for count in (SOME,) if why else (MANY,) if quarantine else (SOME, MANY):
-            many = most(world, crowd, step, count, quarantine)
-            for _ in range(9 if why else 0):  # where members are picked by chance, few may be picked
-                if many and many.work <= few.work + allowed(crowd, step):
-                    many = most(world, crowd, step, count, quarantine)
-            assert many
-            told = f"{kind}, {step.script}, {step.title}: {few.work} with {FEW}, {many.work} with {count} {crowd}: {many.by_command}"
-            if why:
-                assert few.work + allowed(crowd, step) < many.work <= few.work + 12 * count, f"{why.reason}? {told}"
-            else:
-                assert many.work <= few.work + allowed(crowd, step), told
+        count = SOME if why else large
+        many = most(world, crowd, step, count, quarantine)
+        for _ in range(9 if why else 0):  # where members are picked by chance, few may be picked
+            if many and many.work <= few.work + allowed(crowd, step):
+                many = most(world, crowd, step, count, quarantine)
+        assert many
+        told = f"{kind}, {step.script}, {step.title}: {few.work} with {FEW}, {many.work} with {count} {crowd}: {many.by_command}"
+        if why:
+            assert few.work + allowed(crowd, step) < many.work <= few.work + 12 * count, f"{why.reason}? {told}"
+        else:
+            assert many.work <= few.work + allowed(crowd, step), told
 
 
 def test_every_crowd_and_every_script_is_here(worlds: dict[str, World]) -> None:
