@@ -126,9 +126,10 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *o
 {
     struct dli_grpc_call *call = call_of(session, frame->hd.stream_id);
 
-    (void)owner;
     if (call && frame->hd.type == NGHTTP2_HEADERS)
         call->sent = 1;
+    if (frame->hd.type == NGHTTP2_GOAWAY) /* nghttp2 found an error, and refuses new streams from now on */
+        dli_grpc_leave(owner, "has no HTTP/2 session any more");
     return 0;
 }
 
