@@ -26,7 +26,7 @@ from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
 
-LONG = ("test_simulator.py", "test_redisson.py")
+LONG = ("test_simulator.py", "test_simulator_mutants.py", "test_redisson.py")
 
 sys.path.insert(0, str(ROOT / "bindings/python"))
 

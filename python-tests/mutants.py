@@ -704,6 +704,9 @@ ETCD = (
     (Mutant(973, "a commit waits for a session that is over", edits=(
         ("etcd/prepare.c", "    if (job->session->over)\n        find_session(job);\n    else\n        dli_etcd_refresh", "    if (job->session->id == 0)\n        find_session(job);\n    else\n        dli_etcd_refresh"),
     )), "test_etcd_transactions.py", "lease_is_gone"),
+    (Mutant(974, "a session that nghttp2 ended is kept", edits=(
+        ("etcd/grpc/http2.c", "    if (frame->hd.type == NGHTTP2_GOAWAY) /* nghttp2 found", "    if (0) /* nghttp2 found"),
+    )), "test_etcd_hostile.py", "broke_is_left"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.

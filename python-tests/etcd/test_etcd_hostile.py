@@ -76,7 +76,7 @@ class Liar:
     """An HTTP/2 server that gives every stream the same answer."""
 
     def __init__(self, answer: Callable[[int], bytes]) -> None:
-        self.answer, self.streams = answer, 0
+        self.answer, self.streams, self.links = answer, 0, 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -87,6 +87,7 @@ class Liar:
                 link, _ = self.listener.accept()
             except OSError:
                 return
+            self.links += 1
             threading.Thread(target=self._serve, args=(link,), daemon=True).start()
 
     def _serve(self, link: socket.socket) -> None:
@@ -133,6 +134,16 @@ def test_k05_answers_that_are_none(agent: Agent, new_liar: Callable[..., Liar], 
     assert answer.message.isprintable() and len(answer.message) < 512 and liar.streams > 0
     assert client.lock("other").acquire(1, 100).status != "OK"
     assert client.ping(300).status != "OK"
+
+
+@pytest.mark.parametrize("what", ["a promise", "data of no stream", "hpack noise"])
+def test_k05_a_session_that_broke_is_left(agent: Agent, new_liar: Callable[..., Liar], what: str) -> None:
+    """nghttp2 ends it and refuses calls. The member does not close, and the next call needs a new connection."""
+    liar = new_liar(ANSWERS[what])
+    client = agent.open(f"etcd://127.0.0.1:{liar.port}", command_timeout_ms=300)
+    for number in range(3):
+        client.lock(f"job{number}").acquire(1, 0)
+    assert liar.links >= 3, liar.links
 
 
 def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Callable[..., Liar]) -> None:
