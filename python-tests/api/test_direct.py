@@ -189,6 +189,7 @@ def renewals_in_line(agent: Agent, server: Server, new_proxy: Make) -> None:
     assert in_time >= taken - 1
 
 
+@pytest.mark.full
 @pytest.mark.timeout(120)
 def test_renewals_in_line(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     teach(redis_server)

@@ -115,6 +115,7 @@ def test_the_tree_says_that_it_has_no_bundle() -> None:
 # ---- Rust
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not CARGO, reason="there is no cargo: apt-get install cargo")
 def test_the_crate_compiles_the_bundle(tmp_path: pathlib.Path) -> None:
     cargo, tree = Tool(), tmp_path / "rust"

@@ -125,6 +125,7 @@ def test_the_wheel_finds_the_library_by_its_name(
         assert re.search(r"^\S*LibraryError: .*Tried libdlock\.so\.1: ", without.stderr, re.M)
 
 
+@pytest.mark.full
 def test_a_wheel_with_a_private_copy_needs_nothing(
     installed: Installed, source: pathlib.Path, redis_server: Server, tmp_path: pathlib.Path
 ) -> None:

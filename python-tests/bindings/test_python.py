@@ -1073,6 +1073,7 @@ def test_the_package_is_typed() -> None:
                 assert function.__doc__ or name.startswith("_"), name
 
 
+@pytest.mark.full
 @pytest.mark.house
 def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
     api = pytest.importorskip("mypy.api")

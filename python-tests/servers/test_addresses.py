@@ -215,7 +215,7 @@ def comm(agent: Agent, task: str) -> str:
         return ""
 
 
-@pytest.mark.parametrize("word", ["AGAIN", "FAIL", "HANG"])
+@pytest.mark.parametrize("word", ["AGAIN", *(pytest.param(word, marks=pytest.mark.full) for word in ("FAIL", "HANG"))])
 def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) -> None:
     """A connection that breaks meanwhile goes to the old address."""
     proxy = at("127.0.0.1")
