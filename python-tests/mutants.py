@@ -751,14 +751,14 @@ WORLDS = (
         ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
-    Mutant(885, "the first node of an owner is all there is of it", world="zookeeper", edits=(
+    Mutant(885, "the first node of an owner is all there is of it", world="zookeeper", first=2201, edits=(
         ("zookeeper/search.c", "for (int i = all.count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all.count && !found; i++) {"),
         ("zookeeper/search.c", "    dli_zk_again(job, dli_zk_search);\n}", "    dli_zk_again(job, job->value < 0 ? dli_zk_search : dli_zk_create);\n}"),
     )),
     Mutant(886, "a release is given up when the lease is over, though the session lives", world="zookeeper", edits=(
         ("zookeeper/open.c", "DLI_CAN_GATE | DLI_CAN_KEEP,", "DLI_CAN_GATE,"),
     )),
-    Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", edits=(
+    Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", first=4001, edits=(
         ("zookeeper/heartbeat.c", "stamp - session->timeout / NEAR &&", "stamp &&"),
         ("zookeeper/heartbeat.c", "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);",
          "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);\n    session->since = call->sent_at;"),
