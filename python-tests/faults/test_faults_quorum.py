@@ -224,7 +224,7 @@ def test_g05_one_by_one_a_silent_server_is_passed(new_agent: Make, new_proxy: Ma
         for node in quorum.nodes[:2]:
             node.command("HSET", "lock", "aaaaaaaa-aaaa-8aaa-8aaa-aaaaaaaaaaaa:1", "1")
         for _ in range(5):
-            until(lambda: lock.acquire(1, 0).status == "BUSY")
+            assert lock.acquire(1, 0).status == "BUSY"
             until(lambda: quorum.holders("lock")[2] == b"")
         seen.proxies[0].up.blackhole = True
         quorum.each("DEL", "lock")
