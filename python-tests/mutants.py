@@ -821,8 +821,9 @@ WORLDS = (
     Mutant(928, "a change of a latch is made again whatever it is that was written", world="zookeeper", latches=True, edits=(
         ("zookeeper/latch.c", "(version >= 0 && dli_zk_value_knows(value, job->request.change.id))", "(version > 9999 && dli_zk_value_knows(value, job->request.change.id))"),
     )),
-    Mutant(929, "watches end with the connection, and those who wait for a latch do not look again", world="zookeeper", latches=True, edits=(
+    Mutant(929, "watches end with the connection, and nobody looks again who waits for a latch", world="zookeeper", latches=True, edits=(
         ("zookeeper/watch.c", "    if (!entry->held)\n        hint(session->zk, entry);", "    if (!entry->held && entry->number > 0)\n        hint(session->zk, entry);"),
+        ("zookeeper/session.c", "    }\n    dli_zk_gates_doubt(session->zk);", "    }"),
     )),
     Mutant(930, "a change of a latch wakes nobody", world="memory", latches=True, edits=(
         ("memory/counters.c", "    dli_memory_wake(world, cell);\n", ""),
@@ -1033,8 +1034,8 @@ MEMORY = (
 
 
 def rows(mutants: Sequence[Mutant], late: Container[int] = (), seconds: int = 200) -> list[Any]:
-    """Parameters of a test. Those whose numbers are in late take long, and are left to ./dev test --full."""
-    marks = [pytest.mark.full, pytest.mark.timeout(seconds)]
+    """Parameters of a test. Those whose numbers are in late take long, and have so many seconds."""
+    marks = [pytest.mark.timeout(seconds)]
     return [pytest.param(one, id=f"{one.number}: {one.what}", marks=marks if one.number in late else []) for one in mutants]
 
 

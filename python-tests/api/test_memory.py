@@ -10,6 +10,7 @@ import pytest
 import mutants
 from harness.agent import Agent, Client, until
 from harness.build import BUILD, ROOT, clean_env
+from harness.faults import always
 from harness.kinds import rss_kb
 from harness.proxy import Proxy
 from harness.server import Server
@@ -57,7 +58,7 @@ def measure(server: Server, locks: int, waiters: int) -> dict[str, float]:
 
 
 @pytest.mark.house  # a sanitizer pads allocations
-@pytest.mark.parametrize("count", [60_000, pytest.param(100_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", always(60_000, full=[100_000]))
 def test_memory_goes_back(redis_server: Server, count: int) -> None:
     """So many held locks and as many waiters in one client; then it is closed and freed."""
     found = measure(redis_server, count, count)

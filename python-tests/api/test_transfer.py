@@ -113,7 +113,6 @@ def test_an_answer_is_lost(new_agent: Make, new_proxy: Callable[..., Proxy], red
     assert redis_server.command("EXISTS", "lock") == 0 and taker.adopt(1, grant).status == "LOST"
 
 
-@pytest.mark.full
 @pytest.mark.house
 def test_mutant_without_undo(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, tmp_path: pathlib.Path) -> None:
     teach(redis_server)

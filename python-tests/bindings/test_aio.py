@@ -16,6 +16,7 @@ from typing import Any, AsyncIterator, Callable, Coroutine, Iterator
 import pytest
 
 from harness.build import LIBRARY
+from harness.faults import always
 from harness.steps.redisson import old_counter
 from harness.server import Server
 from harness.waiting import WHILE
@@ -575,7 +576,7 @@ def permits_of(server: Server, name: str) -> int:
 
 
 @each
-@pytest.mark.parametrize("seed", [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 30)]])
+@pytest.mark.parametrize("seed", always(0, 1, 2, full=range(3, 30)))
 def test_cancelled_at_any_moment(run: Run, redis_server: Server, kind: str, seed: int) -> None:
     """Tasks are cancelled at random, while they wait, win, hold and release; at the end nothing is held or left behind."""
     rng = random.Random(seed)

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.faults import always
 from harness.golang import GO
 from harness.scenarios import LATE, Runner, late, values_of
 from harness.server import Server
@@ -34,7 +35,7 @@ def pairs(of: list[tuple[str, str]]) -> Any:
     return pytest.mark.parametrize("first, second", cells)
 
 
-counts = pytest.mark.parametrize("times", [TIMES, pytest.param(MANY, marks=pytest.mark.full)])
+counts = pytest.mark.parametrize("times", always(TIMES, full=[MANY]))
 
 
 class Side:
@@ -141,7 +142,7 @@ def test_the_holder_is_killed(side: Sides, redis_server: Server, first: str, sec
 
 
 @pairs(RING)
-@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.full)])
+@pytest.mark.parametrize("rounds", always(1, full=[10]))
 def test_one_is_killed_at_work(side: Sides, redis_server: Server, first: str, second: str, rounds: int) -> None:
     """The other goes on, wherever the killed one was. At most one of its counts was not noted."""
     two = side(second, "mutex", lease_ms=500)

@@ -16,6 +16,7 @@ import pytest
 from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT
 from harness.fake import LockServer
+from harness.faults import always
 from harness.kinds import LEASED, one
 from harness.quorum import Quorum
 from harness.server import Server
@@ -48,7 +49,7 @@ def refused_line(client: Client) -> Any:
 # ---- renewals, on a server
 
 
-@pytest.mark.parametrize("kind", ["mutex", *(pytest.param(kind, marks=pytest.mark.full) for kind in LEASED)])
+@pytest.mark.parametrize("kind", always("mutex", full=LEASED))
 def test_a_key_that_may_not_be_touched_any_more(agent: Agent, new_server: Make, kind: str) -> None:
     server = new_server()
     client = agent.open(user(server, "~*"), lease_ms=6000, safety_ms=100)

@@ -13,7 +13,7 @@ import pytest
 from harness.agent import Agent, Client, Lock, now, until
 from harness.build import SANITIZED
 from harness.fake import LockServer
-from harness.faults import SLACK_MS, Fenced, alive, owners, times
+from harness.faults import SLACK_MS, Fenced, alive, always, owners, times
 from harness.kinds import KINDS, RIVAL, one
 from harness.proxy import Link, Proxy
 from harness.resp import Client as Redis, ReplyError
@@ -213,9 +213,7 @@ def test_d05_a_slow_server(new_server: Make, new_agent: Make, new_proxy: Make, r
 # ---- D-07: the server evicts locks
 
 
-@pytest.mark.parametrize("policy", [
-    "volatile-ttl", *(pytest.param(name, marks=pytest.mark.full) for name in ("volatile-lru", "volatile-random", "allkeys-random", "allkeys-lru"))
-])  # fmt: skip
+@pytest.mark.parametrize("policy", always("volatile-ttl", full=("volatile-lru", "volatile-random", "allkeys-random", "allkeys-lru")))
 def test_d07_eviction(new_server: Make, new_agent: Make, policy: str) -> None:
     """LOST at the next renewal; the old holder's writes after that are refused."""
     server: Server = new_server("--maxmemory-policy", policy)

@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent import until
 from harness.crowd import Crowd
-from harness.faults import times
+from harness.faults import always, times
 from harness.kinds import image, one
 from harness.proxy import Proxy
 from harness.server import Server
@@ -20,7 +20,7 @@ KINDS = ["mutex", "fair", "write", "semaphore", "permit_semaphore"]
 LEASE = 2000
 
 
-@pytest.mark.parametrize("kind", ["mutex", *(pytest.param(kind, marks=pytest.mark.full) for kind in KINDS[1:])])
+@pytest.mark.parametrize("kind", always("mutex", full=KINDS[1:]))
 @pytest.mark.parametrize("owners", times(30, 333, seconds=600))
 def test_many_waiters_under_faults(new_agent: Make, new_proxy: Make, redis_server: Server, kind: str, owners: int) -> None:
     proxies: list[Proxy] = [new_proxy(redis_server) for _ in range(3)]

@@ -19,7 +19,7 @@ import re
 import shutil
 import subprocess
 import threading
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import pytest
 
@@ -40,6 +40,11 @@ def times(small: Any, full: Any, seconds: int = 240, soak: Any = None, soak_seco
     if soak is not None:
         rows.append((soak, [pytest.mark.full, pytest.mark.soak, pytest.mark.timeout(soak_seconds)]))
     return [pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=marks) for value, marks in rows]
+
+
+def always(*values: Any, full: Iterable[Any]) -> list[Any]:
+    """Parameter values: these always, and those of full in the full run alone."""
+    return [*values, *(pytest.param(value, marks=pytest.mark.full) for value in full)]
 
 
 def cut_again_and_again(client: Client, locks: list[Lock], cut: Callable[[], None], connects: int, turns: int) -> set[str]:

@@ -122,7 +122,9 @@ class Way:
         self._free.set()
 
     def hold(self) -> None:
-        self._free.clear()
+        """Until release(). Each hold has an event of its own: what one holds is free once it ends, even if another begins at once."""
+        if self._free.is_set():
+            self._free = threading.Event()
 
     def release(self) -> None:
         self._free.set()
@@ -188,9 +190,10 @@ class Way:
         if self._name == "down" and link.loses_reply:
             self.fired["cut"] += 1
             link.cut()
-        if not self._free.is_set():
+        free = self._free
+        if not free.is_set():
             self.fired["hold"] += 1
-            while not self._free.wait(0.01) and not link.ended.is_set():
+            while not free.wait(0.01) and not link.ended.is_set():
                 pass
 
     def _send(self, link: Link, sink: socket.socket, data: bytes) -> None:

@@ -3,7 +3,7 @@
     python3 python-tests/harness/rows.py > docs/faults.md
 
 A test belongs to the rows in its name, test_c06_..., and in the names of its parameters, "C-01 both ways". How often it runs is read
-from its parametrize: times(small, full, soak=...) of faults.py, or pytest.param(..., marks=pytest.mark.full).
+from its parametrize: times(small, full, soak=...) or always(small, full=...) of faults.py, or pytest.param(..., marks=pytest.mark.full).
 """
 from __future__ import annotations
 
@@ -238,12 +238,15 @@ def counts(test: Backing, decorator: ast.Call) -> None:
             test.full.append(text(part.args[1:2]))
             test.soak += [text([word.value]) for word in part.keywords if word.arg == "soak"]
             return
-    if not isinstance(decorator.args[1], ast.List) or not marked(decorator.args[1], "full"):
+    values = decorator.args[1]
+    if isinstance(values, ast.Call) and ast.unparse(values.func) == "always":
+        test.small.append(text(values.args))
+        test.full.append("more")
         return
-    for item in decorator.args[1].elts:
-        if isinstance(item, ast.Starred):  # more values of the same kind in the full run
-            test.full.append("more")
-        elif isinstance(item, ast.Call) and marked(item, "full"):
+    if not isinstance(values, ast.List) or not marked(values, "full"):
+        return
+    for item in values.elts:
+        if isinstance(item, ast.Call) and marked(item, "full"):
             test.full.append(text(item.args))
         else:
             test.small.append(text(item.args if isinstance(item, ast.Call) else [item]))

@@ -172,7 +172,6 @@ FINDS: dict[int, Callable[[Make, Server, str], None]] = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.house
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("mutant", mutants.rows(mutants.CALLED))

@@ -8,7 +8,7 @@ import pytest
 import mutants
 from harness.build import BUILD, ROOT
 
-pytestmark = [pytest.mark.full, pytest.mark.house, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.house, pytest.mark.timeout(300)]
 
 
 @mutants.each(mutants.MEMORY)

@@ -9,7 +9,7 @@ import mutants
 from harness.build import ROOT
 from test_simulator import JOBS, simulate
 
-pytestmark = [pytest.mark.full, pytest.mark.house, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.house, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-from typing import Any
 
 import pytest
 
@@ -44,12 +43,8 @@ def test_a_fault_that_never_struck_is_an_error(world: tuple[str, ...]) -> None:
     assert code == 3 and "never struck" in out
 
 
-def rows() -> list[Any]:
-    return [pytest.param(one, id=f"{one.number}: {one.what}", marks=pytest.mark.full) for one in mutants.WORLDS]
-
-
 @pytest.mark.house
-@pytest.mark.parametrize("mutant", rows())
+@pytest.mark.parametrize("mutant", mutants.rows(mutants.WORLDS))
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     program = mutants.worlds(ROOT, BUILD, tmp_path, mutant)
     kinds = ["--semaphores"] if mutant.semaphores else ["--latches"] if mutant.latches else []

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent, now, until
-from harness.faults import times
+from harness.faults import always, times
 from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import tell
@@ -215,7 +215,7 @@ def comm(agent: Agent, task: str) -> str:
         return ""
 
 
-@pytest.mark.parametrize("word", ["AGAIN", *(pytest.param(word, marks=pytest.mark.full) for word in ("FAIL", "HANG"))])
+@pytest.mark.parametrize("word", always("AGAIN", full=("FAIL", "HANG")))
 def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str) -> None:
     """A connection that breaks meanwhile goes to the old address."""
     proxy = at("127.0.0.1")

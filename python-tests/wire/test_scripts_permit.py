@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.faults import always
 from harness.steps.counting import LEASE, NEVER, Subscriber, Hold, JavaPermits, PermitWire, server_ms
 from harness.resp import Client, ReplyError
 from harness.server import Server, free_port
@@ -757,7 +758,7 @@ class Play:
         self.wire.all_ours_end(self.wire.name)
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.full) for part in range(1, 4))])
+@pytest.mark.parametrize("part", always(0, full=range(1, 4)))
 def test_any_order(wire: PermitWire, java: JavaPermits, subscriber: Subscriber, part: int) -> None:
     for seed in range(part * 100, part * 100 + 100):
         wire.redis.command("FLUSHDB")

@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+from harness.faults import always
 from harness.steps import rw
 from harness.steps.redisson_rw import JavaRw
 from harness.resp import Client
@@ -196,7 +197,7 @@ def test_redissons_readers_stay_as_long_as_redisson_says(wire: RwWire, kept_as: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 4))])
+@pytest.mark.parametrize("seed", always(0, full=range(1, 4)))
 def test_no_living_reader_goes(wire: RwWire, kept_as: Callable[[str], None], kind: str, seed: int) -> None:
     """Random readers of both sides come, die, renew and leave: live ones keep field and key, the lock outlives their holds, and no writer
     gets in.

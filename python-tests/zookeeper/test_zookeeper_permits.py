@@ -8,7 +8,7 @@ import pytest
 from harness.agent import Agent
 from harness.engines.nth import Nth
 from harness.engines.permits import check_permits
-from harness.faults import times
+from harness.faults import always, times
 from harness.tally import tell
 from harness.waiting import until
 from harness.zookeeper import Zookeeper
@@ -141,7 +141,7 @@ def test_one_of_several_permits_is_deleted(zookeeper: Zookeeper, new_agent: Make
 
 
 @pytest.mark.parametrize("rounds", times(10, 40))
-@pytest.mark.parametrize("permits", [1, pytest.param(3, marks=pytest.mark.full)])
+@pytest.mark.parametrize("permits", always(1, full=[3]))
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_cut_at_every_message(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make, permits: int, way: str, rounds: int) -> None:
     """Requests (up) or answers (down) are lost at the nth message, for every n: each grant is one grant, and nothing is left."""
