@@ -225,6 +225,7 @@ def publish(proxy: pathlib.Path) -> None:
             archive.write(path, f"{MODULE}@v{VERSION}/{name}")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not GO, reason="there is no Go: apt-get install golang-go")
 def test_go_get(installed: Installed, redis_server: Server, tmp_path: pathlib.Path) -> None:
     publish(tmp_path / "proxy")

@@ -934,7 +934,7 @@ def test_fork_beside_threads_that_wait(client: Client) -> None:
 
 def test_objects_go_in_any_order(redis_server: Server) -> None:
     rng = random.Random(1)
-    for _ in range(5):
+    for _ in range(2):
         objects: list[Any] = []
         for _ in range(3):
             client = Client(redis_server.url)

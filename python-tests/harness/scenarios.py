@@ -361,6 +361,11 @@ def marks(runner: str) -> list[Any]:
     return [] if runner.startswith("c") else [pytest.mark.house, *more]
 
 
-def cell(scenario: Scenario, runner: str) -> Any:
+def few(runner: str) -> list[Any]:
+    """Marks of a runner where the bindings do not see what is tested: C and Python run always, all languages with --full."""
+    return [*marks(runner), *([] if runner in ("c", "python") else [pytest.mark.full])]
+
+
+def cell(scenario: Scenario, runner: str, marked: Callable[[str], list[Any]] = marks) -> Any:
     """A scenario in a language."""
-    return pytest.param(scenario, runner, marks=marks(runner), id=f"{scenario}-{runner}")
+    return pytest.param(scenario, runner, marks=marked(runner), id=f"{scenario}-{runner}")

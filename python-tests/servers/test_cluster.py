@@ -9,7 +9,7 @@ from harness.acl import rights
 from harness.agent import Agent, until
 from harness.cluster import Cluster, Lone
 from harness.kinds import KINDS, sides
-from harness.scenarios import RUNNERS, Stage, marks, scenarios
+from harness.scenarios import RUNNERS, Stage, few, scenarios
 from harness.sentinel import ask
 from harness.server import Server
 
@@ -222,7 +222,7 @@ class Stand:
 
 
 @pytest.mark.timeout(300)  # the first build of Go's runner takes long
-@pytest.mark.parametrize("runner", [pytest.param(runner, marks=marks(runner)) for runner in RUNNERS])
+@pytest.mark.parametrize("runner", [pytest.param(runner, marks=few(runner)) for runner in RUNNERS])
 def test_scenarios(cluster: Cluster, runner: str) -> None:
     """The scenarios of the mutex and of multi-locks: the bindings need nothing but the URL."""
     played = 0

@@ -18,6 +18,7 @@ from typing import Any, Callable, Iterator, NamedTuple
 import pytest
 
 from harness.build import LIBRARY, ROOT
+from harness.faults import always
 from harness.proxy import Proxy
 from harness.steps.redisson import FencedLock, Jvm, NotOwner, channel_of, token_key
 from harness.resp import Client as Redis
@@ -669,7 +670,7 @@ class Watch:
 
 
 @pytest.mark.no_tsan
-@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("processes", always(1, full=[3]))
 def test_mixed_load(
     redis_server: Server, new_jvm: Callable[..., Jvm], record_property: Callable[[str, object], None], processes: int
 ) -> None:

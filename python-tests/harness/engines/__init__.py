@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import pytest
 
-from harness.scenarios import FOLDER, RUNNERS, Scenario, Stage, Wrong, cell, scenarios
+from harness.scenarios import FOLDER, RUNNERS, Scenario, Stage, Wrong, cell, few, scenarios
 
 REFUSALS = {"UNSUPPORTED", "INVALID_OPTION"}
 
@@ -43,9 +43,8 @@ class Column:
         self.refused = [one for one in table if one not in self.has and one.name not in lacks["anyway"]]
 
     def cells(self) -> list[Any]:
-        """The bindings do not see the engine: C and Python run always, all languages with --full."""
-        rows = [cell(one, runner) for one in self.has for runner in RUNNERS if not one.lacking(runner)]
-        return [row if row.values[1] in ("c", "python") else pytest.param(*row.values, marks=[*row.marks, pytest.mark.full], id=row.id) for row in rows]
+        """The bindings do not see the engine."""
+        return [cell(one, runner, few) for one in self.has for runner in RUNNERS if not one.lacking(runner)]
 
 
 def check_refused(stage: Stage, scenario: Scenario) -> None:
