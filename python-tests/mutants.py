@@ -707,6 +707,9 @@ ETCD = (
     (Mutant(974, "a session that nghttp2 ended is kept", edits=(
         ("etcd/grpc/http2.c", "    if (frame->hd.type == NGHTTP2_GOAWAY) /* nghttp2 found", "    if (0) /* nghttp2 found"),
     )), "test_etcd_hostile.py", "broke_is_left"),
+    (Mutant(975, "a change of the number of permits is made again where its id has gone", edits=(
+        ("etcd/permit.c", "return ids >= DLI_ETCD_IDS && dli", "return ids > DLI_ETCD_IDS && dli"),
+    )), "test_etcd_permits.py", "meanwhile"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.
@@ -797,10 +800,10 @@ WORLDS = (
         ("etcd/latch.c", "(modified && dli_etcd_value_knows(value, job->request.change.id))", "(modified < 0 && dli_etcd_value_knows(value, job->request.change.id))"),
     )),
     Mutant(921, "a change of a latch is made again where its id has gone", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "return job->request.change.doubt && !(", "return job->request.change.doubt < 0 && !("),
+        ("etcd/number.c", "return request->change.doubt && !(", "return request->change.doubt < 0 && !("),
     )),
     Mutant(922, "a change of a latch is written whatever came meanwhile", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "    step = dli_etcd_then(&txn, left > 0", "    txn.tests = 0;\n    step = dli_etcd_then(&txn, left > 0"),
+        ("etcd/number.c", "    step = dli_etcd_then(&txn, how->stays", "    txn.tests = 0;\n    step = dli_etcd_then(&txn, how->stays"),
     )),
     Mutant(923, "watches end with their stream, and those who wait for a latch do not look again", world="etcd", latches=True, edits=(
         ("etcd/watch.c", "    if (!waiter->held)\n        hint(etcd, waiter);", "    if (!waiter->held && waiter->node.number > 0)\n        hint(etcd, waiter);"),
@@ -851,10 +854,10 @@ WORLDS = (
         ("api/lock.c", "rules->unheard = kind->momentary && !dli_store_can(core->store, DLI_CAN_WAKE);", "rules->unheard = kind->momentary;"),
     )),
     Mutant(938, "a change of a latch that fills the space has not acted, it says", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "    job->failed = refused;\n", "    (void)refused;\n"),
+        ("etcd/number.c", "    job->failed = refused;\n", "    (void)refused;\n"),
     )),
     Mutant(939, "a change that was refused for want of space is told to have acted", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "is_unclear(job, value) ? DLOCK_UNKNOWN_OUTCOME : DLOCK_SERVER_OUT_OF_MEMORY", "is_unclear(job, value) ? DLOCK_UNKNOWN_OUTCOME : DLOCK_OK"),
+        ("etcd/number.c", "unclear ? DLOCK_UNKNOWN_OUTCOME : DLOCK_SERVER_OUT_OF_MEMORY", "unclear ? DLOCK_UNKNOWN_OUTCOME : DLOCK_OK"),
     )),
     Mutant(891, "a lease never ends", world="memory", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
@@ -930,6 +933,9 @@ ZOOKEEPER = (
     (Mutant(945, "a late removal hits a gate that was made anew", edits=(
         ("zookeeper/gate.c", "ring(job, &gate, job->gate.rings, removed);", "ring(job, &gate, -1, removed);"),
     )), "test_zookeeper_gates.py", "closed_again"),
+    (Mutant(946, "a change of the number of permits is made again where its id has gone", edits=(
+        ("zookeeper/total.c", "job->request.change.doubt && version", "job->request.change.doubt < 0 && version"),
+    )), "test_zookeeper_permits.py", "meanwhile"),
     (Mutant(947, "a number that is refused leaves its permits", edits=(
         ("zookeeper/permit.c", "    give_back(job, 1);", "    job->gate.closed = 1, leaves(job);"),
     )), "test_zookeeper_gates.py", "every_wait and permit"),

@@ -353,6 +353,27 @@ def test_a_change_acts_once(agent: Agent, redis_server: Server, new_proxy: Make,
     assert agent(count, look.index).ok.value == stays
 
 
+@pytest.mark.parametrize("kind, call", [("semaphore", "permits_add"), ("permit_semaphore", "permits_add"), ("latch", "latch_down")])
+def test_no_answer_and_then_a_refusal(agent: Agent, new_server: Make, new_proxy: Make, kind: str, call: str) -> None:
+    """Nobody knows what the first try has done: not the refusal is the answer, but it is quoted."""
+    server = new_server()
+    proxy: Proxy = new_proxy(server)
+    lock = agent.open(proxy, connects_per_second=1000).lock("lock", kind=kind)
+    (lock.latch_set if kind == "latch" else lock.permits_set)(9).ok
+
+    def executed(link: Link, _data: bytes) -> None:
+        if link.loses_reply:
+            server.command("ACL", "SETUSER", "default", "-evalsha", "-eval")
+
+    proxy.down.on(b"\r\n", executed)
+    hook = proxy.lose_reply(SHA[("permit" if kind == "permit_semaphore" else kind) + "_change"])
+    answer = agent(call, lock.index, 1)
+    assert hook.count == 1 and answer.status == "UNKNOWN_OUTCOME" and not answer.retryable, answer
+    assert "had no answer" in answer.message and "permission" in answer.message.lower(), answer
+    assert agent(call, lock.index, 1).status == "DENIED"  # a first try is certain
+    server.command("ACL", "SETUSER", "default", "+evalsha", "+eval")
+
+
 def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     """Sent and never answered: UNKNOWN_OUTCOME in both forms. Not sent: UNREACHABLE."""
     proxy: Proxy = new_proxy(redis_server)

@@ -6,7 +6,7 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import Agent
-from harness.engines.permits import check_permits
+from harness.engines.permits import MEANWHILE, check_changes_meanwhile, check_permits
 from harness.etcd import Etcd
 from harness.faults import times
 from harness.tally import tell
@@ -92,6 +92,11 @@ def test_a_change_is_done_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> 
             if direct.permits().ok.value == number:
                 break
         assert direct.permits().ok.value == number
+
+
+@MEANWHILE
+def test_others_change_the_number_meanwhile(etcd: Etcd, new_agent: Make, new_proxy: Make, others: int, status: str, acted: bool) -> None:
+    check_changes_meanwhile(new_agent, etcd, new_proxy(etcd.nodes[0]), others, status, acted)
 
 
 @pytest.mark.parametrize("rounds", times(10, 60))

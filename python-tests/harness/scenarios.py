@@ -19,7 +19,7 @@ import tempfile
 import time
 import tomllib
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 import pytest
 

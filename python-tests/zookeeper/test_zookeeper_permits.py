@@ -7,7 +7,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.engines.nth import Nth
-from harness.engines.permits import check_permits
+from harness.engines.permits import MEANWHILE, check_changes_meanwhile, check_permits
 from harness.faults import always, times
 from harness.tally import tell
 from harness.waiting import until
@@ -183,6 +183,11 @@ def test_a_change_is_done_once(zookeeper: Zookeeper, new_agent: Make, new_proxy:
             if direct.permits().ok.value == number:
                 break
         assert direct.permits().ok.value == number
+
+
+@MEANWHILE
+def test_others_change_the_number_meanwhile(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make, others: int, status: str, acted: bool) -> None:
+    check_changes_meanwhile(new_agent, zookeeper, new_proxy(zookeeper.members[0]), others, status, acted)
 
 
 @pytest.mark.parametrize("rounds", times(10, 60))

@@ -3,6 +3,7 @@
  */
 #include "operation.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "sys/sys.h"
@@ -232,8 +233,28 @@ enum { CHANGE_TRIES = 3 };
 static int prepare_change(struct dli_operation *operation)
 {
     dli_operation_begin(operation, DLI_VERB_CHANGE);
+    operation->request->repeatable = 0; /* this operation counts the tries */
     operation->request->deadline = dli_now() + operation->entry->m.rules->attempt / CHANGE_TRIES;
     return 1;
+}
+
+/* Whether this answer is the same, or means the same, whatever an earlier try has done: the server has looked for its id. */
+static int is_certain(dlock_status status)
+{
+    return status == DLOCK_OK || status == DLOCK_UNCHANGED || status == DLOCK_INVALID_ARGUMENT ||
+           status == DLOCK_WRONG_KIND || status == DLOCK_UNKNOWN_OUTCOME || status == DLOCK_CLOSED;
+}
+
+/* An earlier try may have acted, and this one was refused before the server has looked. */
+static void doubt_change(struct dli_operation *operation)
+{
+    dlock_error *reason = &operation->reason;
+    char why[sizeof reason->message];
+    int own = reason->code == operation->status && reason->message[0];
+
+    snprintf(why, sizeof why, "%s", own ? reason->message : dli_status_find(operation->status)->text);
+    operation->status = DLOCK_UNKNOWN_OUTCOME;
+    dli_fail(reason, DLOCK_UNKNOWN_OUTCOME, "a try had no answer, and the next one was refused: %s", why);
 }
 
 static int answered_change(struct dli_operation *operation)
@@ -244,6 +265,8 @@ static int answered_change(struct dli_operation *operation)
         return 1;
     if (operation->status == DLOCK_UNREACHABLE && operation->sent)
         operation->status = DLOCK_UNKNOWN_OUTCOME;
+    else if (operation->tries > 0 && !is_certain(operation->status))
+        doubt_change(operation);
     return 0;
 }
 

@@ -64,6 +64,7 @@ struct dli_job {
     struct dli_grpc_call call;
     void (*answered)(struct dli_job *job); /* the call has ended well */
     void (*resumed)(struct dli_job *job);  /* what it was parked for has come */
+    const struct dli_etcd_number *number;  /* that it changes */
 
     /* NULL, or what is done once instead of ending the job with a failure. */
     void (*failed)(struct dli_job *job, dlock_status status, const char *sentence);

@@ -70,14 +70,32 @@ void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(stru
 /* A released lock stays taken for a while: give its key a lease of its own. */
 void dli_etcd_rest(struct dli_job *job);
 
-/* ---- latch.c: a number in the value of a key, and the ids of its last changes */
+/* ---- number.c: a number in the value of a key, and the ids of its last changes */
 enum { DLI_ETCD_IDS = 16, DLI_ETCD_VALUE = 32 + DLI_ETCD_IDS * (DLI_OWNER_MAX + 1) };
+
+/* What changes a number of this sort needs. */
+struct dli_etcd_number {
+    struct dli_etcd_bytes (*key)(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX]);
+    void (*again)(struct dli_job *job);   /* somebody else has changed it: read it, and decide again */
+    void (*refused)(struct dli_job *job); /* etcd is full: read whether the change was done all the same */
+    int stays;                            /* 0: with 0 the key is deleted */
+};
 
 /* The value of the first key of a result; "" if there is none. Returns the key's revision, or 0. */
 int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_VALUE]);
 int dli_etcd_value_knows(const char *value, const char *id);
 
-/* The number behind the change with this id, and as many ids of the value before as there is room for. */
-void dli_etcd_value_write(char out[DLI_ETCD_VALUE], int64_t number, const char *id, const char *before);
+void dli_etcd_number_begin(struct dli_job *job);
+
+/* Whether an earlier try may have acted, and the value does not tell. */
+int dli_etcd_number_unclear(const struct dli_job *job, int64_t modified, const char *value);
+
+/* Write it, if the key is as it was read; created is the result of the job. */
+void dli_etcd_number_change(struct dli_job *job, const struct dli_etcd_number *how, int64_t number, int64_t modified,
+                            const char *before);
+void dli_etcd_number_finish(struct dli_job *job, dlock_status status, int64_t value);
+
+/* The end of a change that was refused, and is not in the value. */
+void dli_etcd_number_full(struct dli_job *job, int64_t modified, const char *value);
 
 #endif

@@ -238,77 +238,95 @@ void dli_etcd_permit_acquire(struct dli_job *job)
 /* ---- the number of permits */
 
 static void read_number(struct dli_job *job);
+static void read_refused(struct dli_job *job);
 
-static void finish(struct dli_job *job, dlock_status status, int64_t value)
-{
-    job->request.change.value = value;
-    job->request.status = status;
-    dli_etcd_finish(job);
-}
+static const struct dli_etcd_number total_number = {
+    .key = total_key, .again = read_number, .refused = read_refused, .stays = 1};
 
-/* The permits left: the new total, less those that claims had. */
-static void written(struct dli_job *job)
+/* The total as it was read, and the sums of the claims. 0, or -1: the job has failed. */
+static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_ETCD_VALUE], struct sums *sums)
 {
     struct dli_etcd_reply reply;
-    int64_t left;
-
-    if (dli_etcd_read(job, 0, &reply))
-        return;
-    left = job->created;
-    if (reply.succeeded)
-        finish(job, DLOCK_OK, left);
-    else if (job->at++ < TRIES) /* somebody else has changed it meanwhile */
-        read_number(job);
-    else
-        dli_etcd_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
-    dli_etcd_reply_free(&reply);
-}
-
-static void write_number(struct dli_job *job, int64_t modified, int64_t number, const char *before)
-{
-    char key[DLI_ETCD_KEY_MAX], value[DLI_ETCD_VALUE];
-    struct dli_etcd_txn txn = {0};
-
-    dli_etcd_value_write(value, number, job->request.change.id, before);
-    dli_etcd_test(&txn, DLI_ETCD_MODIFIED, total_key(job, key), modified);
-    dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key)->value = dli_etcd_text(value, strlen(value));
-    dli_etcd_call_txn(job, &txn, written);
-}
-
-static void number_read(struct dli_job *job)
-{
-    const char *what = job->request.change.what;
-    int64_t number = job->request.change.number, modified;
-    struct dli_etcd_reply reply;
-    char value[DLI_ETCD_VALUE];
-    struct sums sums;
 
     if (dli_etcd_read(job, 2, &reply))
-        return;
-    sums = add_up(&reply, 0, 1, 0);
-    modified = dli_etcd_value(&reply.result[1], value);
+        return -1;
+    *sums = add_up(&reply, 0, 1, 0);
+    *modified = dli_etcd_value(&reply.result[1], value);
     dli_etcd_reply_free(&reply);
-    if (strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id))) {
-        finish(job, DLOCK_OK, sums.total - sums.used);
+    return 0;
+}
+
+static int is_known(const struct dli_job *job, int64_t modified, const char *value)
+{
+    return modified && dli_etcd_value_knows(value, job->request.change.id);
+}
+
+/* Nobody deletes the key: while there is room for more ids, all are there. */
+static int is_unclear(const struct dli_job *job, int64_t modified, const char *value)
+{
+    int ids = 0;
+
+    for (const char *at = value; *at; at++)
+        ids += *at == ' ';
+    return ids >= DLI_ETCD_IDS && dli_etcd_number_unclear(job, modified, value);
+}
+
+static void decide_number(struct dli_job *job)
+{
+    const char *what = job->request.change.what;
+    char value[DLI_ETCD_VALUE];
+    int64_t modified, number = job->request.change.number;
+    struct sums sums;
+
+    if (read_total(job, &modified, value, &sums))
+        return;
+    if (strcmp(what, "count") == 0 || is_known(job, modified, value)) {
+        dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
+    } else if (is_unclear(job, modified, value)) {
+        dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
     } else if (strcmp(what, "set") == 0 && modified) {
-        finish(job, DLOCK_UNCHANGED, sums.total - sums.used);
+        dli_etcd_number_finish(job, DLOCK_UNCHANGED, sums.total - sums.used);
     } else {
         job->created = sums.total + number - sums.used;
-        write_number(job, modified, sums.total + number, value);
+        dli_etcd_number_change(job, &total_number, sums.total + number, modified, value);
     }
 }
 
-static void read_number(struct dli_job *job)
+static void settle(struct dli_job *job)
+{
+    char value[DLI_ETCD_VALUE];
+    int64_t modified;
+    struct sums sums;
+
+    if (read_total(job, &modified, value, &sums))
+        return;
+    if (is_known(job, modified, value))
+        dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
+    else
+        dli_etcd_number_full(job, modified, value);
+}
+
+static void read_then(struct dli_job *job, void (*answered)(struct dli_job *job))
 {
     struct names names;
     struct dli_etcd_txn txn = {0};
 
     read_claims(job, &txn, &names, dli_etcd_then);
-    dli_etcd_call_txn(job, &txn, number_read);
+    dli_etcd_call_txn(job, &txn, answered);
+}
+
+static void read_number(struct dli_job *job)
+{
+    read_then(job, decide_number);
+}
+
+static void read_refused(struct dli_job *job)
+{
+    read_then(job, settle);
 }
 
 void dli_etcd_permit_change(struct dli_job *job)
 {
-    job->at = 0;
+    dli_etcd_number_begin(job);
     read_number(job);
 }

@@ -164,6 +164,7 @@ struct dli_request {
             int64_t value;            /* the result */
             int8_t writes, doubt;     /* the store's own: it is being written; an earlier try may have acted */
             char seen[DLI_OWNER_MAX]; /* and the id of the change before it */
+            int64_t version;          /* and the version of the value that it named */
         } change;
         void *own; /* of a verb of the store's own */
     };

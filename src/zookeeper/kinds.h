@@ -81,6 +81,12 @@ int dli_zk_value_knows(const char *value, const char *id);
 /* front, the id of this change, and as many ids of the value before as there is room for. */
 void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *id, const char *before);
 
+/* The id of the last change in a value; "" if there is none. */
+void dli_zk_value_last(const char *value, char out[DLI_OWNER_MAX]);
+
+/* A try of a change begins: an earlier one that was sent, and had no answer, may have acted. */
+void dli_zk_change_begins(struct dli_job *job);
+
 /* ---- search.c: after a lost reply: find the node, or make another one */
 void dli_zk_search(struct dli_job *job);
 

@@ -155,6 +155,14 @@ void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *i
             *out-- = '\0';
 }
 
+void dli_zk_change_begins(struct dli_job *job)
+{
+    struct dli_request *request = &job->request;
+
+    request->change.doubt |= request->change.writes && job->call[0].sent;
+    request->change.writes = 0;
+}
+
 static void finish(struct dli_job *job, dlock_status status, int64_t value)
 {
     job->request.change.value = value;
@@ -168,7 +176,7 @@ static void word(const char *at, char out[DLI_OWNER_MAX])
     snprintf(out, DLI_OWNER_MAX, "%.*s", at ? (int)strcspn(at, " ") : 0, at ? at : "");
 }
 
-/* The name of the witness in a value, and the id of the last change; "": there is none. */
+/* The name of the witness in a value; "": there is none. */
 static void witness_in(const char *value, char out[DLI_OWNER_MAX])
 {
     const char *at = strchr(value, '@');
@@ -176,7 +184,7 @@ static void witness_in(const char *value, char out[DLI_OWNER_MAX])
     word(at ? at + 1 : NULL, out);
 }
 
-static void last_in(const char *value, char out[DLI_OWNER_MAX])
+void dli_zk_value_last(const char *value, char out[DLI_OWNER_MAX])
 {
     const char *at = strchr(value, ' ');
 
@@ -238,7 +246,7 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
         word(job->request.change.id, witness);
     snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
     dli_zk_value_write(value, front, job->request.change.id, before);
-    last_in(before, job->request.change.seen);
+    dli_zk_value_last(before, job->request.change.seen);
     ask.path = path_of(job, room);
     ask.data = (struct dli_zk_text){value, strlen(value)};
     job->value = left;
@@ -304,8 +312,7 @@ static void read_again(struct dli_job *job)
 void dli_zk_latch_change(struct dli_job *job)
 {
     job->at = 0;
-    job->request.change.doubt |= job->request.change.writes && job->call[0].sent;
-    job->request.change.writes = 0;
+    dli_zk_change_begins(job);
     if (dli_zk_enter(job, 0))
         read_again(job);
 }

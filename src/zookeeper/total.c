@@ -3,6 +3,10 @@
  *
  * They are the first four bytes of the node <path>/total, as those of Curator's SharedCount. Behind them are the ids of the
  * last changes, so that a change that is sent twice acts once. A change names the version that it has read.
+ *
+ * Old ids give way to new ones, and Curator writes none. So a change whose answer was lost is made again only if the version
+ * is the one that it named, the change before it is still remembered, or all changes are. Otherwise nobody knows whether it
+ * has acted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +59,7 @@ static void written(struct dli_job *job)
 {
     int32_t error = job->call[0].error;
 
+    job->request.change.writes = 0;
     if (!error)
         finish(job, DLOCK_OK, job->value);
     else if (error == DLI_ZK_NO_NODE && job->at == 0) /* no other change has been in the way */
@@ -79,6 +84,9 @@ static void write_number(struct dli_job *job, int32_t version, int64_t number, c
     };
     size_t size;
 
+    dli_zk_value_last(before, job->request.change.seen);
+    job->request.change.version = version;
+    job->request.change.writes = 1;
     dli_zk_value_write(value, "", job->request.change.id, before);
     size = strlen(value);
     for (int i = 0; i < NUMBER; i++)
@@ -87,6 +95,25 @@ static void write_number(struct dli_job *job, int32_t version, int64_t number, c
     ask.path = dli_zk_total_path(job->request.place, room);
     ask.data = (struct dli_zk_text){data, NUMBER + size};
     dli_zk_ask(job, &ask, 1, written);
+}
+
+/* Whether there is an id for each change since the node was made. */
+static int is_whole(int32_t version, const char *ids)
+{
+    int64_t count = 0;
+
+    for (; *ids; ids++)
+        count += *ids == ' ';
+    return count == (int64_t)version + 1;
+}
+
+/* Whether an earlier try may have acted, and neither version nor ids tell. */
+static int is_unclear(const struct dli_job *job, int32_t version, const char *ids)
+{
+    const char *seen = job->request.change.seen;
+
+    return job->request.change.doubt && version != job->request.change.version && !is_whole(version, ids) &&
+           !(*seen && dli_zk_value_knows(ids, seen));
 }
 
 /* taken: permits that have a node. */
@@ -102,6 +129,8 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
         left = 0; /* the first in line has nodes, too */
     if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(ids, job->request.change.id))) {
         finish(job, DLOCK_OK, left);
+    } else if (is_unclear(job, version, ids)) {
+        dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
     } else if (strcmp(what, "set") == 0 && version >= 0) {
         finish(job, DLOCK_UNCHANGED, left);
     } else if (total + number > INT32_MAX || total + number < INT32_MIN) {
@@ -145,6 +174,7 @@ static void read_number(struct dli_job *job)
 void dli_zk_permit_change(struct dli_job *job)
 {
     job->at = 0;
+    dli_zk_change_begins(job);
     if (dli_zk_enter(job, 0))
         read_number(job);
 }

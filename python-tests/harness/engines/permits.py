@@ -1,11 +1,15 @@
-"""Permits on an engine: at most as many are out at any time as there are."""
+"""Permits on an engine: at most as many are out at any time as there are, and a change of their number acts once."""
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from typing import Any, Callable
+
+import pytest
 
 from ..build import LIBRARY, ROOT
+from ..proxy import Link, Proxy
 
 # Threads of one process take permits, and say when: begin, end, permits, token.
 WORKER = """
@@ -56,3 +60,35 @@ def most_out(url: str, count: int) -> int:
         out += change
         most = max(most, out)
     return most
+
+
+MEANWHILE = pytest.mark.parametrize("acted, others, status", [
+    (True, 3, "OK"), (False, 3, "OK"), (True, 20, "UNKNOWN_OUTCOME"), (False, 20, "UNKNOWN_OUTCOME"),
+])  # fmt: skip
+
+
+def check_changes_meanwhile(new_agent: Callable[..., Any], engine: Any, proxy: Proxy, others: int, status: str, acted: bool) -> None:
+    """The total remembers its last 16 changes. When more came before the next try, nobody knows whether the first one has acted."""
+    seen = 0
+    near = new_agent().open(f"{type(engine).__name__.lower()}://{proxy.host}:{proxy.port}").lock("seats", kind="permit_semaphore")
+    far = new_agent().open(engine).lock("seats", kind="permit_semaphore")
+    far.permits_set(100).ok
+
+    def meanwhile(link: Link, _data: bytes) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == 2 and acted:  # the write, behind the reading
+            link.loses_reply = True
+        elif seen == 2:
+            link.cut()
+        elif seen == 3:  # the reading of the next try
+            for _ in range(others):
+                far.permits_add(1000).ok
+
+    proxy.up.on("seats/total", meanwhile)
+    answer = near.permits_add(1)
+    assert answer.status == status and seen >= 3, (answer, seen)
+    assert status == "OK" or "the number of permits has changed since" in answer.message
+    added = acted or status == "OK"
+    assert far.permits().ok.value == 100 + added + 1000 * others
+    assert near.permits_add(1).ok.value == 101 + added + 1000 * others
