@@ -192,6 +192,7 @@ def test_behind_sentinels(new_lister: Make) -> None:
         assert sorted(lister.all()) == sorted(NAMES)
 
 
+@pytest.mark.timeout(180)
 def test_on_a_cluster(new_lister: Make) -> None:
     """Every primary is asked."""
     names = [f"n{i}" for i in range(200)]

@@ -369,7 +369,7 @@ class Gathering:
 
     def come(self, _link: Link, _data: bytes) -> None:
         if not self.open:
-            self.barrier.wait(10)
+            self.barrier.wait(30)
             self.open = True
 
 

@@ -168,7 +168,7 @@ def test_turns_in_memory_and_adopted_grants(new_agent: Make, new_server: Make, l
         for side in client, other:
             back(side)
     handed = client.counters()["handovers"]
-    assert handed > 50, "turns in memory"
+    assert handed > 30, "turns in memory"
 
 
 @pytest.mark.parametrize("loss", LOSSES)
