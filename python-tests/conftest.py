@@ -77,9 +77,13 @@ def is_about(item: pytest.Item, word: str) -> bool:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Seeded defects test the tests. They need a build each, and are for the full run."""
+    """Seeded defects test the tests. They need a build each, and are for the full run. The command has one thread of its own, and
+    those of the library are tried without it.
+    """
     if getattr(item, "originalname", "").startswith("test_mutant"):
         item.add_marker(pytest.mark.full)
+    if item.path.parent.name == "command":
+        item.add_marker(pytest.mark.no_tsan)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

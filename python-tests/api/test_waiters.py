@@ -48,6 +48,7 @@ def linear(ratios: dict[str, float]) -> None:
     assert max(ratios.values()) <= MOST, ratios
 
 
+@pytest.mark.no_tsan
 @pytest.mark.parametrize("end", ENDS)
 def test_each_waiter_costs_the_same(redis_server: Server, end: str) -> None:
     linear(costs(redis_server, end))
@@ -63,6 +64,7 @@ def test_walks(redis_server: Server, tmp_path: pathlib.Path) -> None:
 # ---- the machine finds what a walk finds
 
 
+@pytest.mark.no_tsan
 @pytest.mark.parametrize("seeds, steps", times((12, 30_000), (40, 60_000), 1500, (100, 60_000)))
 def test_found_as_by_a_walk(seeds: int, steps: int) -> None:
     code, said = run(native("waiters"), 1, seeds, steps)

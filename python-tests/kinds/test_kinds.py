@@ -462,6 +462,7 @@ def test_fork(agent: Agent, redis_server: Server, kind: str) -> None:
 # ---- many owners
 
 
+@pytest.mark.no_tsan
 @each
 def test_owners_leave_no_memory_behind(new_agent: Make, redis_server: Server, kind: str) -> None:
     """Each acquires and releases once, and is never seen again."""
