@@ -54,7 +54,7 @@ MUTANTS = (
         ("engine/exchange.c", "m->active->sent.wish.lease, m->active->sent.stamp,\n                       answer->since, now);",
          "m->active->sent.wish.lease, now,\n                       answer->since, now);"),
     )),
-    Mutant(3, "no guard", seeds=4000, edits=(
+    Mutant(3, "no guard", first=701, seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
@@ -64,7 +64,7 @@ MUTANTS = (
     Mutant(6, "renewal without comparing the owner", (
         ("redis/scripts/mutex/renew.lua", "if (pcall('HEXISTS', key, owner) == 1 or held(key, owner)) and owner ~= 'mode' then", "if redis.call('EXISTS', KEYS[i]) == 1 then"),
     )),
-    Mutant(10, "a renewal queued before the release is still sent", driver=10, seeds=4000),
+    Mutant(10, "a renewal queued before the release is still sent", driver=10, first=1301, seeds=4000),
     Mutant(11, "loss noticed by replies only", (
         ("engine/renewal.c", "if (dli_mutex_owned(m) && now >= m->grant.limit)", "if (dli_mutex_owned(m) && now >= DLI_NEVER)"),
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
@@ -74,7 +74,7 @@ MUTANTS = (
         ("engine/mutex.c", "    m->holder->count++;\n    return m->holder;",
          "    m->holder->count++;\n    m->holder->token++;\n    return m->holder;"),
     )),
-    Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, caught=False),
+    Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, seeds=300, caught=False),
     Mutant(20, "no answer taken for no grant", (
         ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        restore_want(m);",
          "dli_mutex_owned(m))\n        m->want.state = m->active->sent.before;"),
@@ -844,8 +844,7 @@ WORLDS = (
         ("engine/mutex.c", "} else if (!claim->patient && !m->rules->momentary && (m->holder", "} else if (!claim->patient && (m->holder"),
     )),
     Mutant(935, "a change of a latch without an answer has not acted, it says", world="etcd", latches=True, edits=(
-        ("client/operation_kinds.c", "        operation->status = DLOCK_UNKNOWN_OUTCOME;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change(",
-         "        operation->status = DLOCK_UNREACHABLE;\n    return 0;\n}\n\nstruct dli_operation *dli_operation_change("),
+        ("client/operation_kinds.c", "        operation->status = DLOCK_UNKNOWN_OUTCOME;\n    else if (", "        operation->status = DLOCK_UNREACHABLE;\n    else if ("),
     )),
     Mutant(936, "the watch of a latch stays when nobody waits any more", world="etcd", latches=True, edits=(
         ("etcd/latch.c", "    dli_etcd_forget(dli_etcd_at(job->base.lane), number_of(job->request.place));\n", ""),

@@ -282,7 +282,7 @@ FOUND: dict[int, Finder] = {511: left_to_the_thread, 512: together, 513: one_at_
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
-@pytest.mark.parametrize("mutant", mutants.rows(mutants.DIRECT, late={518}))
+@pytest.mark.parametrize("mutant", mutants.rows(mutants.DIRECT, late={518}, seconds=600))
 def test_mutant(mutant: mutants.Mutant, new_agent: Make, redis_server: Server, new_proxy: Make, tmp_path: pathlib.Path) -> None:
     with pytest.raises((AssertionError, subprocess.TimeoutExpired)):
         FOUND[mutant.number](str(mutants.library(ROOT, BUILD, tmp_path, mutant)), new_agent, redis_server, new_proxy)

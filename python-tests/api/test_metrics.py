@@ -44,6 +44,7 @@ def one(text: str, name: str, **labels: str) -> float:
 def client(redis_server: Server) -> Iterator[dlock.Client]:
     with dlock.Client(redis_server.unix_url) as client:
         yield client
+        client.close(timeout=120)  # a busy machine has 100,000 locks to release
 
 
 # ---- the text

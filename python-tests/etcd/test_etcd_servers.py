@@ -201,6 +201,7 @@ def test_several_locks_are_one_transaction(etcd: Etcd, new_agent: Make) -> None:
 
 @pytest.mark.full
 @pytest.mark.house
+@pytest.mark.timeout(300)
 def test_a_build_without_etcd(tmp_path: pathlib.Path) -> None:
     """It says so by the name of the build option, needs no library of etcd's, and does the rest."""
     for command in (["meson", "setup", tmp_path, ROOT, "-Detcd=disabled", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],

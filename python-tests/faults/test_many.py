@@ -30,7 +30,7 @@ def test_many_waiters_under_faults(new_agent: Make, new_proxy: Make, redis_serve
 
     def all_have_turns() -> None:
         before = [dict(crowd.turns) for crowd in crowds]
-        until(lambda: all([crowd.went_on(then) for crowd, then in zip(crowds, before)]), 120)
+        until(lambda: all([crowd.went_on(then) for crowd, then in zip(crowds, before)]), 300)
 
     all_have_turns()
     for proxy in proxies:

@@ -155,7 +155,7 @@ def test_nobody_is_forgotten(new_agent: Make, new_proxy: Make, redis_server: Ser
             before = [dict(crowd.turns) for crowd in crowds]
             if cuts and round_:
                 proxy.cut()
-            until(lambda: all([crowd.went_on(then) for crowd, then in zip(crowds, before)]), 40)
+            until(lambda: all([crowd.went_on(then) for crowd, then in zip(crowds, before)]), 120)
         for client in clients:
             client.agent.kill()
     tell(done=seeds, fired=seeds if cuts else 0)

@@ -92,12 +92,16 @@ def test_a_failover_that_forgets() -> None:
 
 
 @pytest.mark.full
+@pytest.mark.timeout(600)
 def test_a_server_that_forgets() -> None:
-    """The control, L0: without a quarantine."""
-    with RedisRestarts(quarantined=False) as here:
-        rows = here.history(400)
-        assert here.faults > 0
-    assert judge(rows)[0] == "wrong"
+    """The control, L0: without a quarantine. A history may have no overlap: then another one."""
+    for _ in range(10):
+        with RedisRestarts(quarantined=False) as here:
+            rows = here.history(400)
+            assert here.faults > 0
+        if judge(rows)[0] == "wrong":
+            return
+    raise AssertionError("nobody held what another one held")
 
 
 BROKEN = {

@@ -624,6 +624,7 @@ def test_from_python(papers: Papers, server: Server) -> None:
 
 @pytest.mark.full
 @pytest.mark.house
+@pytest.mark.timeout(300)
 def test_a_build_without_openssl(tmp_path: pathlib.Path) -> None:
     """It says so, needs nothing of OpenSSL, and does the rest."""
     for command in (["meson", "setup", tmp_path, ROOT, "-Dtls=disabled", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
