@@ -19,6 +19,7 @@ MANY = 5000
 MOST = 700  # resident bytes for each lock without a handle: 551 were measured; the rest is slack for what grows in steps
 GIVEN = 580  # bytes of malloc for each lock with a handle: 574 were measured, with names of 12 bytes
 CACHED = 65_536  # malloc counts what its caches have as given out
+FIXED = 1_000_000  # what does not grow with them
 
 
 def hold(client: Client, first: int, count: int, submitted: bool) -> None:
@@ -66,7 +67,7 @@ def test_memory_goes_back(redis_server: Server, count: int) -> None:
     assert found["held_bytes"] <= GIVEN
     assert found["end_bytes"] < found["start_bytes"] + CACHED
     taken = count * (found["held_resident"] + found["waiter_resident"])
-    assert found["end_resident"] - found["start_resident"] < 0.05 * taken, found
+    assert found["end_resident"] - found["start_resident"] < 0.05 * taken + FIXED, found
     assert redis_server.command("KEYS", "held:*") == []
 
 

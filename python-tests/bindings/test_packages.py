@@ -254,6 +254,7 @@ io.stderr:write(package.searchpath("dlock", package.path), "\\n")
 """
 
 
+@pytest.mark.full
 def test_luarocks_make(installed: Installed, redis_server: Server, tmp_path: pathlib.Path) -> None:
     shutil.copytree(ROOT / "bindings/lua", tmp_path / "source")
     tree = tmp_path / "tree"

@@ -70,8 +70,8 @@ def test_the_command_that_is_run() -> None:
 
 
 def tab(screen: Screen, number: int, line: str) -> None:
-    """That line and Tab, on an empty screen."""
-    screen.type("C-c", "Enter", f"clear; echo round $(({number}))", "Enter")
+    """That line and Tab, on an empty screen. C-c may end no more than a completion that is still under way: C-u clears the line."""
+    screen.type("C-c", "C-u", "Enter", f"clear; echo round $(({number}))", "Enter")
     screen.see(rf"round {number}\n%")
     screen.type(line, "Tab", "Tab")
 
