@@ -31,6 +31,8 @@ build() {
     shift 2
     mkdir -p "$room$folder"
     cp -R "$rooms/source/." "$room$folder"
+    # Ubuntu has no unstable: its packages name the release.
+    if [ "$suite" = noble ]; then sed -i "1s/) unstable;/) $suite;/" "$room$folder/libdlock-$version/debian/changelog"; fi
     inside "$room" "$folder/libdlock-$version" SOURCE_DATE_EPOCH="$SOURCE_DATE_EPOCH" DEB_BUILD_OPTIONS="parallel=$(nproc)" "$@" \
         dpkg-buildpackage -us -uc >"$room.build.log" 2>&1 || { tail -n 30 "$room.build.log"; fail "the build failed, see $room.build.log"; }
 }
