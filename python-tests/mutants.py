@@ -89,7 +89,7 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
-    Mutant(103, "a message that comes while an exchange is in flight is forgotten", seeds=8000, edits=(
+    Mutant(103, "a message that comes while an exchange is in flight is forgotten", first=3001, seeds=4000, edits=(
         ("engine/mutex.c", "    m->active->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
@@ -305,7 +305,7 @@ KINDS = (
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
     )),
-    Mutant(206, "two fields count as many readers: harmless", world="rw", caught=False, edits=(
+    Mutant(206, "two fields count as many readers: harmless", world="rw", seeds=500, caught=False, edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
     )),
     Mutant(207, "dead readers among many count for all", world="rw", edits=(
