@@ -797,7 +797,7 @@ WORLDS = (
         ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since >= 0)"),
     )),
     Mutant(920, "a change of a latch is made again whatever it is that was written", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "(modified && dli_etcd_value_knows(value, job->request.change.id))", "(modified < 0 && dli_etcd_value_knows(value, job->request.change.id))"),
+        ("etcd/latch.c", "dli_etcd_number_acted(job, value) ||", "(modified < 0 && dli_etcd_number_acted(job, value)) ||"),
     )),
     Mutant(921, "a change of a latch is made again where its id has gone", world="etcd", latches=True, edits=(
         ("etcd/number.c", "return request->change.doubt && !(", "return request->change.doubt < 0 && !("),

@@ -371,7 +371,6 @@ def test_no_answer_and_then_a_refusal(agent: Agent, new_server: Make, new_proxy:
     assert hook.count == 1 and answer.status == "UNKNOWN_OUTCOME" and not answer.retryable, answer
     assert "had no answer" in answer.message and "permission" in answer.message.lower(), answer
     assert agent(call, lock.index, 1).status == "DENIED"  # a first try is certain
-    server.command("ACL", "SETUSER", "default", "+evalsha", "+eval")
 
 
 def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -> None:

@@ -87,10 +87,10 @@ dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t in
 
 /* ---- operation.c */
 
-/*
- * Fill in reterr: a sentence that names lock and server. It has the text of reason when reason has this status, and
- * else the text of the status. Returns status.
- */
+/* The text of reason when reason has this status, else the text of the status. */
+const char *dli_reason_text(dlock_status status, const dlock_error *reason);
+
+/* Fill in reterr: a sentence that names lock and server, with dli_reason_text. Returns status. */
 dlock_status dli_lock_report(const struct dli_entry *entry, dlock_status status, const dlock_error *reason,
                              dlock_error *reterr);
 

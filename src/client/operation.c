@@ -10,6 +10,11 @@
 
 /* ---- what happened to which lock */
 
+const char *dli_reason_text(dlock_status status, const dlock_error *reason)
+{
+    return reason && reason->code == status && reason->message[0] ? reason->message : dli_status_find(status)->text;
+}
+
 dlock_status dli_lock_report(const struct dli_entry *entry, dlock_status status, const dlock_error *reason,
                              dlock_error *reterr)
 {
@@ -19,21 +24,19 @@ dlock_status dli_lock_report(const struct dli_entry *entry, dlock_status status,
         return DLOCK_OK;
     dli_escape(name, sizeof name, entry->name.text, entry->name.size);
     return dli_fail(reterr, status, "lock '%s' at %s: %s", name, entry->client->store->text,
-                    reason && reason->code == status && reason->message[0] ? reason->message
-                                                                           : dli_status_find(status)->text);
+                    dli_reason_text(status, reason));
 }
 
 dlock_status dli_operation_report(const struct dli_operation *operation, dlock_error *reterr)
 {
     dlock_status status = operation->status;
-    int own = operation->reason.code == status && operation->reason.message[0];
 
     if (operation->entry)
         return dli_lock_report(operation->entry, status, &operation->reason, reterr);
     if (status == DLOCK_OK)
         return DLOCK_OK;
     return dli_fail(reterr, status, "%s: %s", operation->client->store->text,
-                    own ? operation->reason.message : dli_status_find(status)->text);
+                    dli_reason_text(status, &operation->reason));
 }
 
 static void fill_inspection(const struct dli_inspection *inspection, int64_t *field)

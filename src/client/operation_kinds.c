@@ -250,9 +250,8 @@ static void doubt_change(struct dli_operation *operation)
 {
     dlock_error *reason = &operation->reason;
     char why[sizeof reason->message];
-    int own = reason->code == operation->status && reason->message[0];
 
-    snprintf(why, sizeof why, "%s", own ? reason->message : dli_status_find(operation->status)->text);
+    snprintf(why, sizeof why, "%s", dli_reason_text(operation->status, reason));
     operation->status = DLOCK_UNKNOWN_OUTCOME;
     dli_fail(reason, DLOCK_UNKNOWN_OUTCOME, "a try had no answer, and the next one was refused: %s", why);
 }

@@ -83,9 +83,11 @@ struct dli_etcd_number {
 
 /* The value of the first key of a result; "" if there is none. Returns the key's revision, or 0. */
 int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_VALUE]);
-int dli_etcd_value_knows(const char *value, const char *id);
 
 void dli_etcd_number_begin(struct dli_job *job);
+
+/* Whether this change is in the value. */
+int dli_etcd_number_acted(const struct dli_job *job, const char *value);
 
 /* Whether an earlier try may have acted, and the value does not tell. */
 int dli_etcd_number_unclear(const struct dli_job *job, int64_t modified, const char *value);

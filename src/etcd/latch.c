@@ -107,8 +107,7 @@ static int is_done(const struct dli_job *job, int64_t modified, const char *valu
     const char *what = job->request.change.what;
 
     *left = strtoll(value, NULL, 10);
-    return strcmp(what, "count") == 0 || (modified && dli_etcd_value_knows(value, job->request.change.id)) ||
-           (strcmp(what, "down") == 0 && !modified);
+    return strcmp(what, "count") == 0 || dli_etcd_number_acted(job, value) || (strcmp(what, "down") == 0 && !modified);
 }
 
 /* The key is there with this value, or not. */

@@ -31,7 +31,7 @@ int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_V
     return key->modified;
 }
 
-int dli_etcd_value_knows(const char *value, const char *id)
+static int knows(const char *value, const char *id)
 {
     size_t size = strlen(id);
 
@@ -72,13 +72,18 @@ void dli_etcd_number_begin(struct dli_job *job)
     request->change.writes = 0;
 }
 
+int dli_etcd_number_acted(const struct dli_job *job, const char *value)
+{
+    return knows(value, job->request.change.id);
+}
+
 int dli_etcd_number_unclear(const struct dli_job *job, int64_t modified, const char *value)
 {
     const struct dli_request *request = &job->request;
     const char *seen = request->change.seen;
 
     return request->change.doubt && !(modified && modified == request->change.version) &&
-           !(*seen && dli_etcd_value_knows(value, seen));
+           !(*seen && knows(value, seen));
 }
 
 /* etcd refuses the write that fills its space, and has done it: the key tells. The reason stays. */

@@ -256,11 +256,6 @@ static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_ETC
     return 0;
 }
 
-static int is_known(const struct dli_job *job, int64_t modified, const char *value)
-{
-    return modified && dli_etcd_value_knows(value, job->request.change.id);
-}
-
 /* Nobody deletes the key: while there is room for more ids, all are there. */
 static int is_unclear(const struct dli_job *job, int64_t modified, const char *value)
 {
@@ -280,7 +275,7 @@ static void decide_number(struct dli_job *job)
 
     if (read_total(job, &modified, value, &sums))
         return;
-    if (strcmp(what, "count") == 0 || is_known(job, modified, value)) {
+    if (strcmp(what, "count") == 0 || dli_etcd_number_acted(job, value)) {
         dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
     } else if (is_unclear(job, modified, value)) {
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
@@ -300,7 +295,7 @@ static void settle(struct dli_job *job)
 
     if (read_total(job, &modified, value, &sums))
         return;
-    if (is_known(job, modified, value))
+    if (dli_etcd_number_acted(job, value))
         dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
     else
         dli_etcd_number_full(job, modified, value);
