@@ -708,7 +708,7 @@ ETCD = (
         ("etcd/grpc/http2.c", "    if (frame->hd.type == NGHTTP2_GOAWAY) /* nghttp2 found", "    if (0) /* nghttp2 found"),
     )), "test_etcd_hostile.py", "broke_is_left"),
     (Mutant(975, "a change of the number of permits is made again where its id has gone", edits=(
-        ("etcd/permit.c", "return ids >= DLI_ETCD_IDS && dli", "return ids > DLI_ETCD_IDS && dli"),
+        ("etcd/permit.c", "dli_change_ids(value) >= DLI", "dli_change_ids(value) > DLI"),
     )), "test_etcd_permits.py", "meanwhile"),
 )  # fmt: skip
 
@@ -797,10 +797,10 @@ WORLDS = (
         ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since >= 0)"),
     )),
     Mutant(920, "a change of a latch is made again whatever it is that was written", world="etcd", latches=True, edits=(
-        ("etcd/latch.c", "dli_etcd_number_acted(job, value) ||", "(modified < 0 && dli_etcd_number_acted(job, value)) ||"),
+        ("etcd/latch.c", "dli_change_acted(&job->request.change, value) ||", "(modified < 0 && dli_change_acted(&job->request.change, value)) ||"),
     )),
     Mutant(921, "a change of a latch is made again where its id has gone", world="etcd", latches=True, edits=(
-        ("etcd/number.c", "return request->change.doubt && !(", "return request->change.doubt < 0 && !("),
+        ("etcd/number.c", "value, modified && modified", "value, 1 || modified"),
     )),
     Mutant(922, "a change of a latch is written whatever came meanwhile", world="etcd", latches=True, edits=(
         ("etcd/number.c", "    step = dli_etcd_then(&txn, how->stays", "    txn.tests = 0;\n    step = dli_etcd_then(&txn, how->stays"),
@@ -819,10 +819,10 @@ WORLDS = (
         ("zookeeper/latch.c", "ask[ASKS] = {{.op = DLI_ZK_SYNC},", "ask[ASKS] = {{.op = DLI_ZK_GET_DATA},"),
     )),
     Mutant(927, "a change of a latch is made again where its id has gone", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "return job->request.change.doubt && !(", "return job->request.change.doubt < 0 && !("),
+        ("zookeeper/latch.c", "dli_change_unclear(&job->request.change, value, 0)", "dli_change_unclear(&job->request.change, value, 1)"),
     )),
     Mutant(928, "a change of a latch is made again whatever it is that was written", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "(version >= 0 && dli_zk_value_knows(value, job->request.change.id))", "(version > 9999 && dli_zk_value_knows(value, job->request.change.id))"),
+        ("zookeeper/latch.c", "(version >= 0 && dli_change_acted(&job->request.change, value))", "(version > 9999 && dli_change_acted(&job->request.change, value))"),
     )),
     Mutant(929, "watches end with the connection, and nobody looks again who waits for a latch", world="zookeeper", latches=True, edits=(
         ("zookeeper/watch.c", "    if (!entry->held)\n        hint(session->zk, entry);", "    if (!entry->held && entry->number > 0)\n        hint(session->zk, entry);"),
@@ -933,7 +933,7 @@ ZOOKEEPER = (
         ("zookeeper/gate.c", "ring(job, &gate, job->gate.rings, removed);", "ring(job, &gate, -1, removed);"),
     )), "test_zookeeper_gates.py", "closed_again"),
     (Mutant(946, "a change of the number of permits is made again where its id has gone", edits=(
-        ("zookeeper/total.c", "job->request.change.doubt && version", "job->request.change.doubt < 0 && version"),
+        ("zookeeper/total.c", "ids, version == change->version", "ids, 1 || version == change->version"),
     )), "test_zookeeper_permits.py", "meanwhile"),
     (Mutant(947, "a number that is refused leaves its permits", edits=(
         ("zookeeper/permit.c", "    give_back(job, 1);", "    job->gate.closed = 1, leaves(job);"),

@@ -70,9 +70,7 @@ void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(stru
 /* A released lock stays taken for a while: give its key a lease of its own. */
 void dli_etcd_rest(struct dli_job *job);
 
-/* ---- number.c: a number in the value of a key, and the ids of its last changes */
-enum { DLI_ETCD_IDS = 16, DLI_ETCD_VALUE = 32 + DLI_ETCD_IDS * (DLI_OWNER_MAX + 1) };
-
+/* ---- number.c: a number in the value of a key */
 /* What changes a number of this sort needs. */
 struct dli_etcd_number {
     struct dli_etcd_bytes (*key)(const struct dli_job *job, char room[DLI_ETCD_KEY_MAX]);
@@ -82,12 +80,9 @@ struct dli_etcd_number {
 };
 
 /* The value of the first key of a result; "" if there is none. Returns the key's revision, or 0. */
-int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_ETCD_VALUE]);
+int64_t dli_etcd_value(const struct dli_etcd_result *result, char out[DLI_CHANGE_VALUE]);
 
 void dli_etcd_number_begin(struct dli_job *job);
-
-/* Whether this change is in the value. */
-int dli_etcd_number_acted(const struct dli_job *job, const char *value);
 
 /* Whether an earlier try may have acted, and the value does not tell. */
 int dli_etcd_number_unclear(const struct dli_job *job, int64_t modified, const char *value);

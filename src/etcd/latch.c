@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kinds.h"
 
 static const char *const count_key = "count";
@@ -20,11 +21,7 @@ static struct dli_etcd_bytes key_of(const struct dli_job *job, char room[DLI_ETC
 /* One number for all who wait for this latch: negative, so that it is no grant number. */
 static int64_t number_of(const struct dli_place *place)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < place->size; i++)
-        hash = (hash ^ (unsigned char)place->name[i]) * UINT64_C(1099511628211);
-    return -(int64_t)(hash >> 2) - 1;
+    return -(int64_t)(dli_hash(place->name, place->size) >> 2) - 1;
 }
 
 static void read_key(struct dli_job *job, void (*answered)(struct dli_job *job))
@@ -107,7 +104,8 @@ static int is_done(const struct dli_job *job, int64_t modified, const char *valu
     const char *what = job->request.change.what;
 
     *left = strtoll(value, NULL, 10);
-    return strcmp(what, "count") == 0 || dli_etcd_number_acted(job, value) || (strcmp(what, "down") == 0 && !modified);
+    return strcmp(what, "count") == 0 || dli_change_acted(&job->request.change, value) ||
+           (strcmp(what, "down") == 0 && !modified);
 }
 
 /* The key is there with this value, or not. */
@@ -129,7 +127,7 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
 }
 
 /* 0, or -1: the job has failed. */
-static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_ETCD_VALUE])
+static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_CHANGE_VALUE])
 {
     struct dli_etcd_reply reply;
 
@@ -142,7 +140,7 @@ static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_ETC
 
 static void found(struct dli_job *job)
 {
-    char value[DLI_ETCD_VALUE];
+    char value[DLI_CHANGE_VALUE];
     int64_t modified;
 
     if (read_value(job, &modified, value) == 0)
@@ -151,7 +149,7 @@ static void found(struct dli_job *job)
 
 static void settled(struct dli_job *job)
 {
-    char value[DLI_ETCD_VALUE];
+    char value[DLI_CHANGE_VALUE];
     int64_t modified, left;
 
     if (read_value(job, &modified, value))

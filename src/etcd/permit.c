@@ -244,7 +244,7 @@ static const struct dli_etcd_number total_number = {
     .key = total_key, .again = read_number, .refused = read_refused, .stays = 1};
 
 /* The total as it was read, and the sums of the claims. 0, or -1: the job has failed. */
-static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_ETCD_VALUE], struct sums *sums)
+static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_CHANGE_VALUE], struct sums *sums)
 {
     struct dli_etcd_reply reply;
 
@@ -259,23 +259,19 @@ static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_ETC
 /* Nobody deletes the key: while there is room for more ids, all are there. */
 static int is_unclear(const struct dli_job *job, int64_t modified, const char *value)
 {
-    int ids = 0;
-
-    for (const char *at = value; *at; at++)
-        ids += *at == ' ';
-    return ids >= DLI_ETCD_IDS && dli_etcd_number_unclear(job, modified, value);
+    return dli_change_ids(value) >= DLI_CHANGE_IDS && dli_etcd_number_unclear(job, modified, value);
 }
 
 static void decide_number(struct dli_job *job)
 {
     const char *what = job->request.change.what;
-    char value[DLI_ETCD_VALUE];
+    char value[DLI_CHANGE_VALUE];
     int64_t modified, number = job->request.change.number;
     struct sums sums;
 
     if (read_total(job, &modified, value, &sums))
         return;
-    if (strcmp(what, "count") == 0 || dli_etcd_number_acted(job, value)) {
+    if (strcmp(what, "count") == 0 || dli_change_acted(&job->request.change, value)) {
         dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
     } else if (is_unclear(job, modified, value)) {
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
@@ -289,13 +285,13 @@ static void decide_number(struct dli_job *job)
 
 static void settle(struct dli_job *job)
 {
-    char value[DLI_ETCD_VALUE];
+    char value[DLI_CHANGE_VALUE];
     int64_t modified;
     struct sums sums;
 
     if (read_total(job, &modified, value, &sums))
         return;
-    if (dli_etcd_number_acted(job, value))
+    if (dli_change_acted(&job->request.change, value))
         dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
     else
         dli_etcd_number_full(job, modified, value);

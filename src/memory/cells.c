@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "inner.h"
 
 enum { HASH_BITS = 32, MOST_BITS = 24 };
@@ -15,10 +16,8 @@ enum { HASH_BITS = 32, MOST_BITS = 24 };
 
 uint32_t dli_memory_hash(const char *name, size_t size)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = dli_hash(name, size);
 
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
     hash ^= hash >> 29;
     return (uint32_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> HASH_BITS);
 }

@@ -13,6 +13,7 @@
 #define DLI_STORE_STORE_H
 
 #include "base/error.h"
+#include "change.h"
 #include "exchange.h"
 #include "finding.h"
 #include "base/id.h"
@@ -157,15 +158,7 @@ struct dli_request {
             int64_t gate_ms; /* GATE: close it for this time; 0: open it. GATE_LEFT: the result; -1: it is open */
             char gate_rest[DLI_GATE_REST]; /* GATE: in the result: not "": send the request again with it. Else "" */
         };
-        struct {
-            const char *what;         /* "set", "add", ... */
-            int64_t number;           /* its argument */
-            char id[DLI_OWNER_MAX];   /* a request sent twice with one id acts once */
-            int64_t value;            /* the result */
-            int8_t writes, doubt;     /* the store's own: it is being written; an earlier try may have acted */
-            char seen[DLI_OWNER_MAX]; /* and the id of the change before it */
-            int64_t version;          /* and the version of the value that it named */
-        } change;
+        struct dli_change change;
         void *own; /* of a verb of the store's own */
     };
 };

@@ -2,21 +2,22 @@
  * bell.c: nodes of all clients below dlock_gates: bells, and a clock. Belongs to lane 0's thread.
  *
  * Every closing, opening and removal of a gate writes to a bell. Names share bells, so that a session watches few of them, and
- * only once it has a reason to. Who hears one looks at all names again that he waits for. A bell is watched before the name is
- * looked at: what happens later is heard.
+ * only once it has a reason to. A session that hears one looks again at all names that it waits for. A bell is watched before
+ * the name is looked at: what happens later is heard.
  *
  * The clock is the leader's: it stamps what is written.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kinds.h"
 
 enum { BELLS = 64, DIGITS = 2 };
 
 static int bell_of(const char *name, size_t size)
 {
-    return (int)(dli_zk_hash(name, size) % BELLS);
+    return (int)(dli_hash(name, size) % BELLS);
 }
 
 static int bell_of_job(const struct dli_job *job)

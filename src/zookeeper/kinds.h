@@ -68,25 +68,6 @@ int dli_zk_rung(struct dli_zk_session *session, struct dli_zk_text path);
 void dli_zk_gates_doubt(struct dli_zk *zk);
 void dli_zk_gates_step(struct dli_zk *zk);
 
-/* ---- latch.c: a number that stays, and the ids of its last changes */
-enum {
-    DLI_ZK_IDS = 16,
-    DLI_ZK_FRONT = 32 + DLI_OWNER_MAX,
-    DLI_ZK_VALUE = DLI_ZK_FRONT + DLI_ZK_IDS * (DLI_OWNER_MAX + 1)
-};
-
-uint64_t dli_zk_hash(const char *bytes, size_t size);
-int dli_zk_value_knows(const char *value, const char *id);
-
-/* front, the id of this change, and as many ids of the value before as there is room for. */
-void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *id, const char *before);
-
-/* The id of the last change in a value; "" if there is none. */
-void dli_zk_value_last(const char *value, char out[DLI_OWNER_MAX]);
-
-/* A try of a change begins: an earlier one that was sent, and had no answer, may have acted. */
-void dli_zk_change_begins(struct dli_job *job);
-
 /* ---- search.c: after a lost reply: find the node, or make another one */
 void dli_zk_search(struct dli_job *job);
 

@@ -1,24 +1,21 @@
 /*
  * latch.c: count-down latches. Belongs to lane 0's thread.
  *
- * A latch is the node <path>/count, which stays: its data is what is left, and the ids of the last changes, so that a
- * change that is sent twice acts once. An open latch has no node. A change names the version that it has read. Who waits
- * watches the node.
+ * A latch is the node <path>/count, which stays: its data is what is left, see store/change.h. An open latch has no node. A
+ * change names the version that it has read. Who waits watches the node.
  *
  * Versions begin anew when a latch is set again. So below the node is a witness, with the id of the set as its name: a change
- * writes both or none. A late one does not find the witness that it knows.
- *
- * The ids go when the latch opens, and old ones give way to new ones. So a change whose answer was lost is made again only
- * where the change before it is still known: then its own id would be, too. Otherwise nobody can tell whether it has acted.
+ * writes both or none. A late one does not find the witness that it knows. The ids go when the latch opens.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "kinds.h"
 
-enum { CHANGES = 100, PARTS = 2 };
+enum { PARTS = 2 };
 
 static void read_again(struct dli_job *job);
 
@@ -27,19 +24,10 @@ static struct dli_zk_text path_of(const struct dli_job *job, char room[DLI_ZK_PA
     return dli_zk_child_path(job->request.place, (struct dli_zk_text){"count", 5}, room);
 }
 
-uint64_t dli_zk_hash(const char *bytes, size_t size)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
 /* One number for all who wait for this latch: negative, so that it is no grant number. */
 static int64_t number_of(const struct dli_place *place)
 {
-    return -(int64_t)(dli_zk_hash(place->path, place->size) >> 2) - 1;
+    return -(int64_t)(dli_hash(place->path, place->size) >> 2) - 1;
 }
 
 /* ---- a wait */
@@ -134,35 +122,6 @@ void dli_zk_latch_wait(struct dli_job *job)
 
 /* ---- a change */
 
-int dli_zk_value_knows(const char *value, const char *id)
-{
-    size_t size = strlen(id);
-
-    for (const char *at = strstr(value, id); at; at = strstr(at + size, id))
-        if (at[size] == ' ' || at[size] == '\0')
-            return 1;
-    return 0;
-}
-
-void dli_zk_value_write(char out[DLI_ZK_VALUE], const char *front, const char *id, const char *before)
-{
-    int size = snprintf(out, DLI_ZK_VALUE, "%s %s", front, id);
-    const char *ids = strchr(before, ' ');
-
-    snprintf(out + size, (size_t)(DLI_ZK_VALUE - size), "%s", ids ? ids : "");
-    for (int spaces = 0; *out; out++)
-        if (*out == ' ' && ++spaces > DLI_ZK_IDS)
-            *out-- = '\0';
-}
-
-void dli_zk_change_begins(struct dli_job *job)
-{
-    struct dli_request *request = &job->request;
-
-    request->change.doubt |= request->change.writes && job->call[0].sent;
-    request->change.writes = 0;
-}
-
 static void finish(struct dli_job *job, dlock_status status, int64_t value)
 {
     job->request.change.value = value;
@@ -184,13 +143,6 @@ static void witness_in(const char *value, char out[DLI_OWNER_MAX])
     word(at ? at + 1 : NULL, out);
 }
 
-void dli_zk_value_last(const char *value, char out[DLI_OWNER_MAX])
-{
-    const char *at = strchr(value, ' ');
-
-    word(at ? at + 1 : NULL, out);
-}
-
 static void changed(struct dli_job *job)
 {
     struct dli_zk_text path;
@@ -205,7 +157,7 @@ static void changed(struct dli_job *job)
         dli_zk_make_parents(job, job->request.place, read_again);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
         dli_zk_fail_error(job, error);
-    else if (job->at++ < CHANGES) /* somebody else has changed it meanwhile */
+    else if (job->at++ < DLI_CHANGE_TRIES) /* somebody else has changed it meanwhile */
         read_again(job);
     else
         dli_zk_fail(job, DLOCK_SERVER_BUSY, "the latch changes too often");
@@ -224,14 +176,13 @@ static void write_both(struct dli_job *job, const struct dli_zk_ask *count, cons
     part[0] = count->op == DLI_ZK_DELETE && *witness ? other : *count;
     part[1] = count->op == DLI_ZK_DELETE ? *count : other;
     ask.parts = *witness ? PARTS : 1;
-    job->request.change.writes = 1;
     dli_zk_ask(job, &ask, 1, changed);
 }
 
 /* Write left, if the node has this version; -1: if there is none. */
 static void change(struct dli_job *job, int32_t version, int64_t left, const char *before)
 {
-    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE], front[DLI_ZK_FRONT], witness[DLI_OWNER_MAX];
+    char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], front[DLI_CHANGE_FRONT], witness[DLI_OWNER_MAX];
     struct dli_zk_ask ask = {
         .op = version < 0 ? DLI_ZK_CREATE
               : left > 0  ? DLI_ZK_SET_DATA
@@ -245,20 +196,11 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
     if (version < 0)
         word(job->request.change.id, witness);
     snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
-    dli_zk_value_write(value, front, job->request.change.id, before);
-    dli_zk_value_last(before, job->request.change.seen);
+    dli_change_write(&job->request.change, version, front, before, value);
     ask.path = path_of(job, room);
     ask.data = (struct dli_zk_text){value, strlen(value)};
     job->value = left;
     write_both(job, &ask, witness);
-}
-
-/* Whether an earlier try may have acted, and the value does not tell. */
-static int is_unclear(const struct dli_job *job, const char *value)
-{
-    const char *seen = job->request.change.seen;
-
-    return job->request.change.doubt && !(*seen && dli_zk_value_knows(value, seen));
 }
 
 /* The node is there with this value and version, or not: -1. */
@@ -267,11 +209,11 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
     const char *what = job->request.change.what;
     int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
 
-    if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(value, job->request.change.id)))
+    if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, value)))
         finish(job, DLOCK_OK, left);
     else if (strcmp(what, "down") == 0 && version < 0)
         finish(job, DLOCK_OK, 0);
-    else if (is_unclear(job, value))
+    else if (dli_change_unclear(&job->request.change, value, 0))
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && version < 0)
         change(job, version, number, "");
@@ -284,7 +226,7 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
 static void found(struct dli_job *job)
 {
     int32_t error = job->call[1].error;
-    char value[DLI_ZK_VALUE] = "";
+    char value[DLI_CHANGE_VALUE] = "";
     struct dli_zk_stat stat = {.version = -1};
     struct dli_zk_text data = {"", 0};
 
@@ -296,7 +238,8 @@ static void found(struct dli_job *job)
         dli_zk_fail_bytes(job);
         return;
     }
-    snprintf(value, sizeof value, "%.*s", (int)(data.size < DLI_ZK_VALUE ? data.size : DLI_ZK_VALUE - 1), data.bytes);
+    snprintf(value, sizeof value, "%.*s", (int)(data.size < DLI_CHANGE_VALUE ? data.size : DLI_CHANGE_VALUE - 1),
+             data.bytes);
     decide(job, stat.version, value);
 }
 
@@ -312,7 +255,7 @@ static void read_again(struct dli_job *job)
 void dli_zk_latch_change(struct dli_job *job)
 {
     job->at = 0;
-    dli_zk_change_begins(job);
+    dli_change_begin(&job->request.change, job->call[0].sent);
     if (dli_zk_enter(job, 0))
         read_again(job);
 }

@@ -2,18 +2,14 @@
  * total.c: how many permits a semaphore has. Belongs to lane 0's thread.
  *
  * They are the first four bytes of the node <path>/total, as those of Curator's SharedCount. Behind them are the ids of the
- * last changes, so that a change that is sent twice acts once. A change names the version that it has read.
- *
- * Old ids give way to new ones, and Curator writes none. So a change whose answer was lost is made again only if the version
- * is the one that it named, the change before it is still remembered, or all changes are. Otherwise nobody knows whether it
- * has acted.
+ * last changes, see store/change.h; Curator writes none. A change names the version that it has read.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kinds.h"
 
-enum { NUMBER = 4, CHANGES = 100 };
+enum { NUMBER = 4 };
 
 static void read_number(struct dli_job *job);
 
@@ -66,7 +62,7 @@ static void written(struct dli_job *job)
         job->at++, dli_zk_make_parents(job, job->request.place, read_number);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
         dli_zk_fail_error(job, error);
-    else if (job->at++ < CHANGES)
+    else if (job->at++ < DLI_CHANGE_TRIES)
         read_number(job);
     else
         dli_zk_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
@@ -75,7 +71,7 @@ static void written(struct dli_job *job)
 /* Write it if the node has this version; -1: if there is none. before: the data that was read. */
 static void write_number(struct dli_job *job, int32_t version, int64_t number, const char *before)
 {
-    char room[DLI_ZK_PATH_MAX], value[DLI_ZK_VALUE], data[NUMBER + DLI_ZK_VALUE];
+    char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], data[NUMBER + DLI_CHANGE_VALUE];
     struct dli_zk_ask ask = {
         .op = version < 0 ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
         .flags = DLI_ZK_PERSISTENT,
@@ -84,10 +80,7 @@ static void write_number(struct dli_job *job, int32_t version, int64_t number, c
     };
     size_t size;
 
-    dli_zk_value_last(before, job->request.change.seen);
-    job->request.change.version = version;
-    job->request.change.writes = 1;
-    dli_zk_value_write(value, "", job->request.change.id, before);
+    dli_change_write(&job->request.change, version, "", before, value);
     size = strlen(value);
     for (int i = 0; i < NUMBER; i++)
         data[i] = (char)((uint32_t)number >> (24 - 8 * i));
@@ -97,23 +90,12 @@ static void write_number(struct dli_job *job, int32_t version, int64_t number, c
     dli_zk_ask(job, &ask, 1, written);
 }
 
-/* Whether there is an id for each change since the node was made. */
-static int is_whole(int32_t version, const char *ids)
-{
-    int64_t count = 0;
-
-    for (; *ids; ids++)
-        count += *ids == ' ';
-    return count == (int64_t)version + 1;
-}
-
-/* Whether an earlier try may have acted, and neither version nor ids tell. */
+/* Whether an earlier try may have acted, and neither version nor ids tell. With an id for each version, none has gone. */
 static int is_unclear(const struct dli_job *job, int32_t version, const char *ids)
 {
-    const char *seen = job->request.change.seen;
+    const struct dli_change *change = &job->request.change;
 
-    return job->request.change.doubt && version != job->request.change.version && !is_whole(version, ids) &&
-           !(*seen && dli_zk_value_knows(ids, seen));
+    return dli_change_unclear(change, ids, version == change->version || dli_change_ids(ids) == version + 1);
 }
 
 /* taken: permits that have a node. */
@@ -121,13 +103,13 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
 {
     const char *what = job->request.change.what;
     int64_t total = dli_zk_total(data), number = job->request.change.number, left = total - taken;
-    char ids[DLI_ZK_VALUE] = "";
+    char ids[DLI_CHANGE_VALUE] = "";
 
     if (data.size > NUMBER && data.size - NUMBER < sizeof ids)
         memcpy(ids, data.bytes + NUMBER, data.size - NUMBER);
     if (left < 0 && total >= 0)
         left = 0; /* the first in line has nodes, too */
-    if (strcmp(what, "count") == 0 || (version >= 0 && dli_zk_value_knows(ids, job->request.change.id))) {
+    if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, ids))) {
         finish(job, DLOCK_OK, left);
     } else if (is_unclear(job, version, ids)) {
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
@@ -174,7 +156,7 @@ static void read_number(struct dli_job *job)
 void dli_zk_permit_change(struct dli_job *job)
 {
     job->at = 0;
-    dli_zk_change_begins(job);
+    dli_change_begin(&job->request.change, job->call[0].sent);
     if (dli_zk_enter(job, 0))
         read_number(job);
 }
