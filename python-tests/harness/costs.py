@@ -42,10 +42,9 @@ class Growth:
 
 
 SENT = "each subscribed process gets a message"
-READERS = "dead readers are removed, up to 1,024 in a call"
-UNDER = "the fields are searched for the rest of a writer"
-FREED = "the server frees the hash"
-ENDED = "each of these permits comes back once, as with Redisson"
+READERS = "dead readers are removed, up to 48 in a call"
+ENDED = "these permits come back, up to 1,024 in a call"
+HOLDERS = "dead holders lose their permits, up to 24 in a call"
 HELD = ["held", "in doubt, held"]
 RESTED = [*HELD, "with a rest"]
 LISTENED = "held, a client of Redisson waits"
@@ -60,18 +59,9 @@ GROWTHS = [
     Growth(
         "read", "dead readers", READERS, {"read_release": RESTED, "write_acquire": ["others read", "the last reader is dead"]}
     ),
-    Growth("read", "readers | dead readers", FREED, {"rw_force": [""]}),
     Growth("write", PROCESSES, SENT, {"write_release": RESTED, "rw_force": [""], "gate": ["close"]}),
-    Growth(
-        "write", "reads under the write hold", UNDER,
-        {
-            "write_acquire": ["held", "held, stands in line", "by its holder", "the gate is closed"], "read_release": ["under its write hold"],
-            "read_acquire": ["held by another", "under its write hold"],
-        },
-    ),
-    Growth("write", "reads under the write hold", FREED, {"rw_force": [""]}),
     Growth("semaphore", PROCESSES, SENT, {"semaphore_release": HELD, "semaphore_change": ["add"], "gate": ["close"]}),
-    Growth("semaphore", "dead holders", "dead holders lose their permits, up to 1,000 in a call", {"semaphore_change": ["reclaim"]}),
+    Growth("semaphore", "dead holders", HOLDERS, {"semaphore_change": ["reclaim"]}),
     Growth("permit semaphore", PROCESSES, SENT, {"permit_release": RESTED, "permit_change": ["add", "setpermits"], "gate": ["close"]}),
     Growth(
         "permit semaphore", "permits whose lease has ended", ENDED,

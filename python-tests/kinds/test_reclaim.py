@@ -137,6 +137,19 @@ def test_max_hold_gives_back_once(new_agent: Make, redis_server: Server) -> None
     assert other.permits_reclaim(0).ok.value == 0
 
 
+def test_many_dead_holders(new_agent: Make, redis_server: Server) -> None:
+    """The server gives back the permits of some with each request; one call goes on until all are back."""
+    holder, other = new_agent(), new_agent().open(redis_server)
+    mine = one(holder.open(redis_server, lease_ms=LEASE), "semaphore", "seats", seats=100)
+    for owner in range(1, 101):
+        mine.acquire(owner, 0).ok
+    holder.kill()
+    until(lambda: float(redis_server.command("ZRANGE", "dlock_holders:{seats}", -1, -1, "WITHSCORES")[1]) < time.time() * 1000)
+    theirs = one(other, "semaphore", "seats", seats=100)
+    assert theirs.permits_reclaim(0).ok.value == theirs.permits().ok.value == 100
+    assert theirs.permits_reclaim(0).ok.value == 0
+
+
 @pytest.mark.parametrize("loss", ["flush", "restart"])
 def test_a_holder_hears_that_the_server_forgot(agent: Agent, new_server: Callable[..., Server], loss: str) -> None:
     server = new_server()

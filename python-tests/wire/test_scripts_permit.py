@@ -166,14 +166,25 @@ def test_the_token_is_kept_as_long_as_the_lease(wire: PermitWire) -> None:
 
 
 def test_all_that_ended_comes_back(wire: PermitWire, java: JavaPermits, subscriber: Subscriber) -> None:
-    """Not only as many as are requested; permits without an end stay out."""
+    """Not only as many as are requested; permits without an end stay out. MOST come back with one call, and all are counted."""
     wire.change("set", 2000)
     java_ids, dead = taken(java.try_acquire(5)), Hold(1990)
     wire.acquire(dead)
     wire.end(*dead.members())
+    assert wire.change("count") == [1, 1995] and wire.value() == 1029
     assert wire.acquire(Hold(1))[0] == 1
     assert wire.value() == 1994 and len(wire.out()) == 6 and set(java_ids) < set(wire.out())
-    assert subscriber.messages() == [b"2000", b"1995"]
+    assert subscriber.messages() == [b"2000", b"1029", b"1995"]
+
+
+def test_ended_permits_are_counted_before_they_come_back(wire: PermitWire) -> None:
+    wire.change("set", 4000)
+    dead = Hold(3990)
+    wire.acquire(dead)
+    wire.end(*dead.members())
+    assert wire.change("acquired") == [1, 0] and wire.value() == 1034
+    assert wire.change("permits") == [1, 4000] and wire.value() == 2058
+    assert wire.change("count") == [1, 4000] and wire.change("count") == [1, 4000] and wire.value() == 4000 and not wire.out()
 
 
 def test_what_comes_back_to_a_debt_is_not_announced(wire: PermitWire, subscriber: Subscriber) -> None:

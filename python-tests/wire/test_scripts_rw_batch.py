@@ -20,7 +20,7 @@ from harness.steps.wire import LEASE
 
 pytestmark = pytest.mark.house
 
-FEW, SOME, MOST = 16, 8, 1024  # as in rw.lua
+FEW, SOME, MOST = 16, 8, 48  # as in rw.lua
 KINDS = ["small", "large", "old"]
 
 
@@ -129,7 +129,7 @@ def test_a_call_costs_the_same_in_any_crowd(wire: RwWire, kept_as: Callable[[str
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
     kept_as(kind)
-    for count in 300, 3 * MOST:
+    for count in MOST - 8, 3 * MOST:
         with redis_server.client() as subscriber:
             subscriber.subscribe(wire.channel)
             dead(wire, count)
@@ -137,7 +137,7 @@ def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, 
             assert wire.read_release(hold) == 1
             if count > MOST:  # more than one call may remove: a waiter is told to probe, and probes on
                 while (reply := wire.write(w))[0] == 0:
-                    assert reply[1:] == [1, 1] and (tries := tries + 1) <= 2 * count // MOST  # some picks are smaller
+                    assert reply[1:] == [1, 1] and (tries := tries + 1) <= 4 * count // MOST  # some picks are smaller
                 assert wire.fields() == {"mode": "write", w.writer: 1} and wire.write_release(w) == 1
             assert wire.fields() == {}
             said = []
@@ -151,10 +151,12 @@ def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, 
 def test_a_writer_comes_past_the_dead(wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
     kept_as(kind)
     dead(wire, 700)
-    holds, w = living(wire, 3), Hold()
+    holds, w, tries = living(wire, 3), Hold(), 0
     for hold in holds:
         assert wire.write(w)[0] == 0 and wire.read_release(hold) == 1
-    assert wire.write(w)[0] == 1 and wire.fields() == {"mode": "write", w.writer: 1}
+    while wire.write(w)[0] == 0:
+        tries += 1
+    assert tries <= 4 * 700 // MOST and wire.fields() == {"mode": "write", w.writer: 1}
 
 
 def test_reads_that_rested_go(wire: RwWire) -> None:

@@ -53,6 +53,8 @@ class Run:
         words += [["PTTL", self.wire.hold_key(*key)] for key in keys]
         flat, ttl, *lefts = self.redis.pipeline(*words)
         fields = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2])}
+        rest = fields.pop("rest", None)
+        assert [one for one in fields if one.endswith(":write:rest")] == ([rest] if rest else [])
         return fields, ttl, {key: left for key, left in zip(keys, lefts) if left != -2}
 
     def check(self) -> None:

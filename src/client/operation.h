@@ -49,6 +49,7 @@ struct dli_operation {
 
     /* a change, or several members */
     int tries, sent, any;
+    int64_t sum, end; /* of requests before this one, for one change; no further one begins after that */
 };
 
 /* ---- operation.c */

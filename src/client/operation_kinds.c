@@ -235,7 +235,16 @@ static int prepare_change(struct dli_operation *operation)
     dli_operation_begin(operation, DLI_VERB_CHANGE);
     operation->request->repeatable = 0; /* this operation counts the tries */
     operation->request->deadline = dli_now() + operation->entry->m.rules->attempt / CHANGE_TRIES;
+    if (operation->end == 0)
+        operation->end = dli_now() + operation->entry->m.rules->attempt;
     return 1;
+}
+
+static void new_id(struct dli_operation *operation)
+{
+    int64_t number = __atomic_add_fetch(&operation->client->numbers, 1, __ATOMIC_RELAXED);
+
+    dli_entry_owner(operation->entry, number, operation->request->change.id);
 }
 
 /* Whether this answer is the same, or means the same, whatever an earlier try has done: the server has looked for its id. */
@@ -256,10 +265,22 @@ static void doubt_change(struct dli_operation *operation)
     dli_fail(reason, DLOCK_UNKNOWN_OUTCOME, "a try had no answer, and the next one was refused: %s", why);
 }
 
+/* A request reclaims the permits of some holders: another one goes on. */
+static int go_on(struct dli_operation *operation)
+{
+    operation->sum = operation->value;
+    operation->tries = operation->sent = 0;
+    new_id(operation);
+    return 1;
+}
+
 static int answered_change(struct dli_operation *operation)
 {
     operation->sent |= operation->request->sent;
-    operation->value = strcmp(operation->request->change.what, "set") == 0 ? -1 : operation->request->change.value;
+    operation->value =
+        strcmp(operation->request->change.what, "set") == 0 ? -1 : operation->sum + operation->request->change.value;
+    if (operation->status == DLOCK_OK && operation->request->change.more && dli_now() < operation->end)
+        return go_on(operation);
     if (operation->status == DLOCK_UNREACHABLE && operation->sent && ++operation->tries < CHANGE_TRIES)
         return 1;
     if (operation->status == DLOCK_UNREACHABLE && operation->sent)
@@ -278,8 +299,7 @@ struct dli_operation *dli_operation_change(struct dli_entry *entry, const char *
         return NULL;
     operation->request->change.what = what;
     operation->request->change.number = number;
-    dli_entry_owner(entry, __atomic_add_fetch(&entry->client->numbers, 1, __ATOMIC_RELAXED),
-                    operation->request->change.id);
+    new_id(operation);
     return operation;
 }
 

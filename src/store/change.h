@@ -19,6 +19,7 @@ struct dli_change {
     int64_t number;         /* its argument */
     char id[DLI_OWNER_MAX]; /* a request sent twice with one id acts once */
     int64_t value;          /* the result */
+    int more;               /* the result: 1: some of the work is left, send it again with another id */
 
     /* The store's own. */
     int8_t writes, doubt;     /* it is being written; an earlier try may have acted */

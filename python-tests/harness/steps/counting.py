@@ -145,9 +145,13 @@ class SemaphoreWire(Wire):
         return reply
 
     def reclaim(self, silent: int = 0) -> int:
-        code, permits = self.change("reclaim", silent)
-        assert code == 1
-        return permits
+        """As a client does: again while there are more."""
+        more, back = 1, 0
+        while more:
+            code, permits, more = self.change("reclaim", silent)
+            assert code == 1
+            back += permits
+        return back
 
     def living(self) -> list[bytes]:
         holders: list[bytes] = self.redis.command("ZRANGE", self.holders, 0, -1)

@@ -27,13 +27,15 @@ TOMBS = b":tombstones"  # a key that the scripts of the fair lock derive from an
 STEM = {sha: stem for stem, sha in SHA.items()}
 BY_TEXT = {text: SHA[stem] for stem, text in SCRIPTS.items()}
 
-# Commands that take O(1) or O(log n), whatever they are called with.
+# Commands that take O(1) or O(log n), whatever they are called with. What UNLINK frees is freed by another thread.
 CONSTANT = set(
     "TIME INFO TYPE GET SET INCRBY DECRBY STRLEN PTTL PEXPIRE PEXPIREAT PEXPIRETIME PERSIST HGET HEXISTS HLEN HINCRBY LLEN RPUSH ZCARD"
-    " ZSCORE ZCOUNT PUBSUB".split()
+    " ZSCORE ZCOUNT PUBSUB UNLINK".split()
 )
 ARGUMENTS = {"EXISTS": 0, "HDEL": 1, "ZREM": 1, "HSET": 1, "ZADD": 1}  # arguments before those that are touched one by one
-REPLY = {"HKEYS", "HVALS", "HMGET", "MGET", "ZRANGE", "ZRANGEBYSCORE", "LRANGE", "ZREMRANGEBYSCORE", "HRANDFIELD", "HGETALL", "HSCAN"}
+REPLY = set(
+    "HKEYS HVALS HMGET MGET ZRANGE ZRANGEBYSCORE LRANGE ZREMRANGEBYSCORE ZREMRANGEBYRANK HRANDFIELD HGETALL HSCAN".split()
+)
 
 
 @dataclasses.dataclass

@@ -96,8 +96,12 @@ class RwWire:
     # ---- state on the server
 
     def fields(self) -> dict[str, int | str]:
+        """Without the field that names a resting writer, which stands there as long as that writer's own."""
         flat = [word.decode() for word in self.redis.command("HGETALL", self.name)]
-        return {field: value if field == "mode" else int(value) for field, value in zip(flat[::2], flat[1::2])}
+        all = dict(zip(flat[::2], flat[1::2]))
+        rest = all.pop("rest", None)
+        assert [one for one in all if one.endswith(":write:rest")] == ([rest] if rest else [])
+        return {field: value if field == "mode" else int(value) for field, value in all.items()}
 
     def left(self, key: bytes | None = None) -> int:
         reply: int = self.redis.command("PTTL", self.name if key is None else key)

@@ -353,6 +353,7 @@ const struct sim_command_row sim_plain_commands[] = {
     {"SET", 3, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_STRING, 0, set},
     {"INCR", 2, 2, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_STRING, 1, incr},
     {"DEL", 2, -1, SIM_WRITES, SIM_STRING, 0, del},
+    {"UNLINK", 2, -1, SIM_WRITES, SIM_STRING, 0, del},
     {"EXISTS", 2, -1, 0, SIM_STRING, 0, exists},
     {"PTTL", 2, 2, 0, SIM_STRING, 0, pttl},
     {"PEXPIRE", 3, 4, SIM_WRITES, SIM_STRING, 0, pexpire},

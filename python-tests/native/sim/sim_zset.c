@@ -219,6 +219,24 @@ static void zrange(struct sim_call *call, struct sim_key *key)
     reply_range(call, key, first < 0 ? 0 : first, last >= count ? count - 1 : last, scores);
 }
 
+/* From the lowest score to a rank. */
+static void zremrangebyrank(struct sim_call *call, struct sim_key *key)
+{
+    int64_t first, last;
+    int count = key ? key->count : 0;
+
+    if (!sim_word_integer(call->argv[2], &first) || !sim_word_integer(call->argv[3], &last) || first != 0 || last < 0) {
+        fprintf(stderr, "sim_zset: that ZREMRANGEBYRANK is not in the model\n");
+        exit(2);
+    }
+    if (sim_wrong_type(call, key, SIM_ZSET))
+        return;
+    count = last < count ? (int)last + 1 : count;
+    for (int i = 0; i < count; i++)
+        sim_drop_field(call->store, key, &key->fields[0]);
+    sim_reply_integer(call, count);
+}
+
 static void zremrangebyscore(struct sim_call *call, struct sim_key *key)
 {
     double low, high;
@@ -250,6 +268,7 @@ const struct sim_command_row sim_zset_commands[] = {
     {"ZADD", 4, -1, SIM_WRITES | SIM_NEEDS_MEMORY, SIM_ZSET, 0, zadd},
     {"ZREM", 3, -1, SIM_WRITES, SIM_ZSET, 1, zrem},
     {"ZREMRANGEBYSCORE", 4, 4, SIM_WRITES, SIM_ZSET, 0, zremrangebyscore},
+    {"ZREMRANGEBYRANK", 4, 4, SIM_WRITES, SIM_ZSET, 0, zremrangebyrank},
     {"ZCARD", 2, 2, 0, SIM_ZSET, 1, zcard},
     {"ZCOUNT", 4, 4, 0, SIM_ZSET, 0, zcount},
     {"ZRANGEBYSCORE", 4, 7, 0, SIM_ZSET, 0, zrangebyscore},

@@ -15,14 +15,14 @@ local turns = KEYS[5]
 local what, number, id, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 
 local function read()
-  local left, there, out = reclaim(channel)
+  local left, there, out, ended = reclaim(channel)
   if not left then
     return { -1 }
   end
   if what == 'count' then
-    return { 1, left }
+    return { 1, left + ended }
   end
-  return { 1, what == 'acquired' and out or there and left + out or 0 }
+  return { 1, what == 'acquired' and out - ended or there and left + out or 0 }
 end
 
 -- The permits left and whether anything changed.

@@ -11,15 +11,18 @@ local function pool()
   end
 end
 
--- The same, after permits whose lease has ended were given back.
+-- The same, after permits whose lease has ended were given back, MOST of them. And how many more have ended.
+local MOST = 1024 -- no request is for more permits
 local function reclaim(channel)
   local left, there, out = pool()
-  if left and out > 0 and call('ZCOUNT', leases, 0, text(millis())) > 0 then
-    local back = call('ZREMRANGEBYSCORE', leases, 0, text(millis()))
-    left, there, out = call('INCRBY', lock, back), true, out - back
-    announce_all(channel, left, left, left)
+  local ended = left and out > 0 and call('ZCOUNT', leases, '-inf', text(millis())) or 0
+  if ended == 0 then
+    return left, there, out, 0
   end
-  return left, there, out
+  local back = call('ZREMRANGEBYRANK', leases, 0, math.min(ended, MOST) - 1)
+  left = call('INCRBY', lock, back)
+  announce_all(channel, left, left, left)
+  return left, true, out - back, ended - back
 end
 
 -- Move permits from leases back into N. Returns the permits left then, and how many subscribers were told. One permit is

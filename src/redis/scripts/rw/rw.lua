@@ -10,7 +10,8 @@
 -- In mode read, the lock lives as long as the longest hold; with more than FEW fields, at most as long as the longest
 -- hold there ever was. In mode write it lives for the writer's lease, or longer if a read under it has a longer lease.
 -- A resting hold is ours alone: its id has ":rest" at the end, and it has a hold key even if it was the writer's. To
--- Redisson it is a hold like any other, of an id that nobody sends.
+-- Redisson it is a hold like any other, of an id that nobody sends. The field "rest" is the id of a resting writer; to
+-- Redisson it is as the mode: no number.
 local call, lock, turns = redis.call, KEYS[1], KEYS[6]
 
 local function now()
@@ -44,13 +45,13 @@ end
 -- Dead readers are removed, a few with each call. A call inspects all fields while they are FEW, else SOME of them,
 -- chosen at random. It goes on only while it finds none but dead readers. Each of those is inspected once, at most MOST
 -- in one call.
-local FEW, SOME, MOST = 16, 8, 1024
+local FEW, SOME, MOST = 16, 8, 48
 
 -- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ...
 -- Dead readers are removed, except when spare is set and nobody lives. Then the caller deletes the lock itself. A grant
 -- that follows must reserve its token as the first write (see tokens.lua): after any write a full server refuses
 -- nothing.
--- The mode, and a value that is no number, have no holds. A writer lives as long as the lock.
+-- A value that is no number, such as the mode, has no holds. A writer lives as long as the lock.
 local function sweep(fields, spare)
   local last, dead = 0, {}
   for i = 1, #fields, 2 do
@@ -117,12 +118,7 @@ end
 
 -- The id of a resting writer, in mode write.
 local function resting()
-  local fields = call('HKEYS', lock)
-  for i = 1, #fields do
-    if fields[i]:sub(-11) == ':write:rest' then
-      return fields[i]
-    end
-  end
+  return call('HGET', lock, 'rest')
 end
 
 -- Readers and foreign clients may probe again. "1" wakes the sleeping threads of a JVM, "0" the thread that is about to
@@ -149,7 +145,7 @@ local function settle(mode, channel)
   if not id or call('PTTL', hold_key(id, 1)) > 0 then
     return mode
   end
-  call('HDEL', lock, id)
+  call('HDEL', lock, id, 'rest')
   call('HSET', lock, 'mode', 'read')
   tell_all(channel)
   in_line('tell_first')
@@ -161,6 +157,9 @@ end
 -- before: this may run on a full server.
 local function let_rest(id, channel, rest)
   call('HSET', lock, id .. ':rest', '1')
+  if id:sub(-6) == ':write' then
+    call('HSET', lock, 'rest', id .. ':rest')
+  end
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)
   extend(lock, rest)
   tell_all(channel)

@@ -5,7 +5,7 @@ local mode = look()
 if mode == 'free' or mode == 'other' then
   return mode == 'free' and 0 or -1
 end
-call('DEL', lock)
+call('UNLINK', lock) -- it may have many fields, which another thread of the server frees
 tell_all(ARGV[1])
 in_line('call_next', 1)
 return 1

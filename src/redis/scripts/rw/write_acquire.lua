@@ -28,7 +28,7 @@ local function foreign_holder()
   end
   local fields = call('HKEYS', lock)
   for i = 1, #fields do
-    if fields[i] ~= 'mode' and fields[i]:sub(15, 15) ~= '8' then
+    if fields[i]:find(':', 1, true) and fields[i]:sub(15, 15) ~= '8' then
       return true
     end
   end

@@ -4,8 +4,9 @@
 --   set      create it with number permits, if there is none. Value: the permits left
 --   add      number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
 --   drain    take all. Value: how many they were. As with Redisson, the key loses its TTL
---   reclaim  give back the permits of holders that have not reported for their lease and number ms more. Value: how
---            many permits came back. Permits of a semaphore that is gone are forgotten
+--   reclaim  give back the permits of holders that have not reported for their lease and number ms more, MOST holders in
+--            one call. Value: how many permits came back. Behind it, 1: there are more. Permits of a semaphore that is
+--            gone are forgotten
 --   count    value: the permits left
 --@include sem_counter.lua
 --@include sem_once.lua
@@ -13,7 +14,12 @@ local turns = KEYS[6]
 --@include shared/turns.lua
 --@include sem_turns.lua
 local what, number, id, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local MOST = 1000 -- holders in one go
+local MOST = 24
+
+-- Holders that were heard last before this are dead.
+local function since()
+  return '(' .. text(millis() - number)
+end
 
 -- Remove a holder. Returns the permits it gives back: none when its id is not in taken any more. For a while the id
 -- gets nothing.
@@ -26,7 +32,7 @@ local function bury(one)
 end
 
 local function reclaim(there)
-  local back, dead = 0, call('ZRANGEBYSCORE', KEYS[5], '-inf', '(' .. text(millis() - number), 'LIMIT', 0, MOST)
+  local back, dead = 0, call('ZRANGEBYSCORE', KEYS[5], '-inf', since(), 'LIMIT', 0, MOST)
   for i = 1, #dead do
     back = back + bury(dead[i])
   end
@@ -63,6 +69,13 @@ local function change(left, there)
   return tonumber(number), true
 end
 
+local function answer(reply)
+  if what == 'reclaim' then
+    reply[3] = call('ZCOUNT', KEYS[5], '-inf', since()) > 0 and 1 or 0
+  end
+  return reply
+end
+
 local left, there = count()
 if not left then
   return { -1 }
@@ -72,10 +85,10 @@ if what == 'count' then
 end
 local told = recall(id)
 if told then
-  return told
+  return answer(told)
 end
 local value, changed = change(left, there)
 if changed then
   remember(id, 1, value, WHILE)
 end
-return { (changed or what ~= 'set') and 1 or 0, value }
+return answer({ (changed or what ~= 'set') and 1 or 0, value })

@@ -4,15 +4,20 @@
 -- KEYS: those of the kind. The line is the third, of a read-write lock the sixth: a zset, a list, or anything else for no
 -- waiters. ARGV: kind
 --@include fits.lua
--- A read-write lock may have many holders. Of two fields one is a holder, the other may be the mode.
+-- A read-write lock may have many holders. Of three fields one is a holder, the others may be mode and rest.
 local function some(key)
-  local found = SHARED[ARGV[1]] and redis.pcall('HRANDFIELD', key, 2)
+  local found = SHARED[ARGV[1]] and redis.pcall('HRANDFIELD', key, 3)
   return found and not found.err and found or redis.call('HKEYS', key)
 end
 
 local function holder_of(key)
   local fields = redis.call('TYPE', key).ok ~= 'string' and some(key) or {}
-  return fields[fields[1] == 'mode' and 2 or 1] or ''
+  for i = 1, #fields do
+    if fields[i] ~= 'mode' and fields[i] ~= 'rest' then
+      return fields[i]
+    end
+  end
+  return ''
 end
 
 local function length_of(line)
