@@ -26,7 +26,9 @@ from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
 
-LONG = ("test_simulator.py", "test_simulator_mutants.py", "test_redisson.py")
+# Files whose tests take long. They begin first. Those of APART share nothing, so that each may run in any worker.
+LONG = ("test_simulator_mutants.py", "test_simulator.py", "test_worlds.py", "test_many.py", "test_release.py", "test_redisson.py")
+APART = ("test_simulator_mutants.py", "test_worlds.py", "test_many.py", "test_zookeeper_mutants.py", "test_etcd_mutants.py", "test_memory_mutants.py")
 
 sys.path.insert(0, str(ROOT / "bindings/python"))
 
@@ -77,23 +79,37 @@ def is_about(item: pytest.Item, word: str) -> bool:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Seeded defects test the tests. They need a build each, and are for the full run. The command has one thread of its own, and
-    those of the library are tried without it.
+    """Seeded defects test the tests. They need a build each, and are for the full run. The command and most bindings have no threads of
+    their own, and those of the library are tried without them.
     """
     if getattr(item, "originalname", "").startswith("test_mutant"):
         item.add_marker(pytest.mark.full)
-    if item.path.parent.name == "command":
+    folder, file = item.path.parts[-2:]
+    if folder == "command" or (folder == "bindings" and file not in ("test_aio.py", "test_scenarios.py")) or file == "test_demo.py":
         item.add_marker(pytest.mark.no_tsan)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first: one worker runs a whole file."""
+    """The longest files first."""
     word = config.getoption("about")
     if word:
         about = {item: is_about(item, word.lower()) for item in items}
         config.hook.pytest_deselected(items=[item for item in items if not about[item]])
         items[:] = [item for item in items if about[item]]
-    items.sort(key=lambda item: item.path.name not in LONG)
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One worker runs a whole file, except for the files of APART."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return nodeid if file.rpartition("/")[2] in APART else file
+
+    return ByFile(config, log)
 
 
 @pytest.hookimpl(hookwrapper=True)

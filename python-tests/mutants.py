@@ -50,11 +50,11 @@ IN_THE_CHILD = (
 )  # fmt: skip
 
 MUTANTS = (
-    Mutant(1, "stamp after the reply", (
+    Mutant(1, "stamp after the reply", first=41, edits=(
         ("engine/exchange.c", "m->active->sent.wish.lease, m->active->sent.stamp,\n                       answer->since, now);",
          "m->active->sent.wish.lease, now,\n                       answer->since, now);"),
     )),
-    Mutant(3, "no guard", first=701, seeds=4000, edits=(
+    Mutant(3, "no guard", first=741, seeds=4000, edits=(
         ("engine/lease.c", "- 2 * DLI_MS - guard(lease);", "- 2 * DLI_MS + 0 * guard(lease);"),
     )),
     Mutant(5, "release without comparing the owner", (
@@ -74,7 +74,7 @@ MUTANTS = (
         ("engine/mutex.c", "    m->holder->count++;\n    return m->holder;",
          "    m->holder->count++;\n    m->holder->token++;\n    return m->holder;"),
     )),
-    Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, seeds=300, caught=False),
+    Mutant(19, "EVAL after NOSCRIPT keeps the old stamp: harmless", driver=19, seeds=100, caught=False),
     Mutant(20, "no answer taken for no grant", (
         ("engine/exchange.c", "dli_mutex_owned(m) && (!answer->sent || answer->refused))\n        restore_want(m);",
          "dli_mutex_owned(m))\n        m->want.state = m->active->sent.before;"),
@@ -89,30 +89,30 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
-    Mutant(103, "a message that comes while an exchange is in flight is forgotten", first=3001, seeds=4000, edits=(
+    Mutant(103, "a message that comes while an exchange is in flight is forgotten", first=3061, seeds=4000, edits=(
         ("engine/mutex.c", "    m->active->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
-    Mutant(104, "the undo ends with the shorter lease of the claim", seeds=6000, edits=(
+    Mutant(104, "the undo ends with the shorter lease of the claim", first=801, edits=(
         ("engine/drop.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)",
          "dli_mutex_owned(m) ? m->grant.lease : dli_mutex_beat(m) + m->grant.lease"),
     )),
-    Mutant(105, "the undo of a place in line ends before the place does", (
+    Mutant(105, "the undo of a place in line ends before the place does", first=121, edits=(
         ("engine/drop.c", "dli_mutex_owned(m) ? m->want.longest_lease : dli_mutex_place(m)", "m->want.longest_lease"),
         ("engine/exchange.c", "        dli_mutex_give_back(m, number, now);", "        (void)number;"),
     )),
     Mutant(106, "a claim with a shorter lease is not confirmed at once", (
         ("engine/mutex.c", "        m->renewing.confirm = 1;\n        m->renewing.at = now;", "        m->renewing.confirm = 1;"),
     )),
-    Mutant(107, "a patient waiter behind a mere try does not join the line", (
+    Mutant(107, "a patient waiter behind a mere try does not join the line", first=421, edits=(
         ("engine/exchange.c", "if ((!m->active->sent.wish.patient && m->waiters > 0) ||\n        m->active->drop.number)", "if (m->active->drop.number)"),
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if not gate_closed() then\n    given, left", "  if not lock then\n    given, left"),
     )),
-    Mutant(130, "the dead in line are removed one in a call: harmless", seeds=500, caught=False, edits=(
+    Mutant(130, "the dead in line are removed one in a call: harmless", seeds=150, caught=False, edits=(
         ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 24, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),
     )),
-    Mutant(109, "the next in line is not told to watch foreign clients", first=20_001, seeds=1000, edits=(
+    Mutant(109, "the next in line is not told to watch foreign clients", first=20_461, seeds=1000, edits=(
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
     )),
     Mutant(110, "a waiter sleeps until it is told", (
@@ -127,7 +127,7 @@ MUTANTS = (
     Mutant(118, "a new counter gives a whole block", (
         ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
     )),
-    Mutant(119, "a whole block is reserved whatever the clock says", (
+    Mutant(119, "a whole block is reserved whatever the clock says", first=41, edits=(
         ("redis/scripts/shared/tokens.lua", "    got = math.min(block, last - before)\n", "    last = math.max(last, before + block)\n    got = block\n"),
     )),
     Mutant(120, "tokens are counted from the last one on", (
@@ -159,7 +159,7 @@ MUTANTS = (
         ("redis/scripts/shared/tokens.lua", "  count = count or call('GET', fence)\n",
          "  count = count or call('GET', fence)\n  last = last - (count and 0 or 1000000)\n"),
     )),
-    Mutant(115, "the answer to an extend goes to a later holder", (
+    Mutant(115, "the answer to an extend goes to a later holder", first=181, edits=(
         ("engine/renewal.c", "m->holder && m->holder->token == token;", "m->holder && token;"),
     )),
 )  # fmt: skip
@@ -280,7 +280,7 @@ KINDS = (
     Mutant(251, "a read that was given up may still be granted", world="rw", edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('GET', hold) == BURIED then", "call('GET', hold) == 0 then"),
     )),
-    Mutant(252, "a write that was given up may still be granted", world="rw", edits=(
+    Mutant(252, "a write that was given up may still be granted", first=221, world="rw", edits=(
         ("redis/scripts/rw/write_acquire.lua", "call('GET', KEYS[4]) == BURIED then", "call('GET', KEYS[4]) == 0 then"),
     )),
     Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
@@ -298,22 +298,22 @@ KINDS = (
     Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
         ("redis/scripts/rw/read_renew.lua", "    extend(hold, lease)\n", ""),
     )),
-    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", first=10001, edits=(
+    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", first=10101, edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
          "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
     )),
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
     )),
-    Mutant(206, "two fields count as many readers: harmless", world="rw", seeds=500, caught=False, edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+    Mutant(206, "two fields count as many readers: harmless", world="rw", seeds=150, caught=False, edits=(
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 3"),
     )),
     Mutant(207, "dead readers among many count for all", world="rw", edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 1"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 1"),
         ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
-    Mutant(208, "one reader of many counts for all", world="rw", first=13001, edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 1024", "FEW, SOME, MOST = 2, 1, 3"),
+    Mutant(208, "one reader of many counts for all", world="rw", first=13541, edits=(
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 3"),
         ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
     Mutant(211, "a repeated acquire takes again", world="semaphore", edits=(
@@ -368,7 +368,7 @@ KINDS = (
     Mutant(233, "a release wakes nobody", world="fair", edits=(
         ("redis/scripts/fair/fair_release.lua", "if held then\n  try(hand_on)\n", "if held then\n"),
     )),
-    Mutant(234, "the dead in a fair line are removed one in a call: harmless", world="fair", seeds=500, caught=False, edits=(
+    Mutant(234, "the dead in a fair line are removed one in a call: harmless", world="fair", seeds=150, caught=False, edits=(
         ("redis/scripts/fair/fair_line.lua", "local SOME, FOREIGN, MORE = 12, 8, -1", "local SOME, FOREIGN, MORE = 1, 0, -1"),
     )),
 )
@@ -758,7 +758,7 @@ WORLDS = (
         ("zookeeper/search.c", "for (int i = all.count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all.count && !found; i++) {"),
         ("zookeeper/search.c", "    dli_zk_again(job, dli_zk_search);\n}", "    dli_zk_again(job, job->value < 0 ? dli_zk_search : dli_zk_create);\n}"),
     )),
-    Mutant(886, "a release is given up when the lease is over, though the session lives", world="zookeeper", edits=(
+    Mutant(886, "a release is given up when the lease is over, though the session lives", first=1541, world="zookeeper", edits=(
         ("zookeeper/open.c", "DLI_CAN_GATE | DLI_CAN_KEEP,", "DLI_CAN_GATE,"),
     )),
     Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", first=4001, edits=(
@@ -766,7 +766,7 @@ WORLDS = (
         ("zookeeper/heartbeat.c", "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);",
          "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);\n    session->since = call->sent_at;"),
     )),
-    Mutant(888, "watches end with the connection, and nobody looks again", world="zookeeper", edits=(
+    Mutant(888, "watches end with the connection, and nobody looks again", first=961, world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
     )),
     Mutant(903, "permits outside of the line are kept", world="zookeeper", semaphores=True, edits=OUTSIDE),
@@ -843,7 +843,7 @@ WORLDS = (
     Mutant(934, "a try on a latch is answered by those who wait", world="memory", latches=True, edits=(
         ("engine/mutex.c", "} else if (!claim->patient && !m->rules->momentary && (m->holder", "} else if (!claim->patient && (m->holder"),
     )),
-    Mutant(935, "a change of a latch without an answer has not acted, it says", world="etcd", latches=True, edits=(
+    Mutant(935, "a change of a latch without an answer has not acted, it says", first=221, world="etcd", latches=True, edits=(
         ("client/operation_kinds.c", "        operation->status = DLOCK_UNKNOWN_OUTCOME;\n    else if (", "        operation->status = DLOCK_UNREACHABLE;\n    else if ("),
     )),
     Mutant(936, "the watch of a latch stays when nobody waits any more", world="etcd", latches=True, edits=(

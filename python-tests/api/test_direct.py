@@ -184,7 +184,7 @@ def renewals_in_line(agent: Agent, server: Server, new_proxy: Make) -> None:
         taken += at_once
         in_time += at_once and time.monotonic() - began < lease / 9000 * 0.75
         client.close(5000).ok
-        if taken == 5:
+        if taken == 3:
             break
     assert in_time >= taken - 1
 
@@ -211,7 +211,7 @@ def rush(url: str, submitters: int, seed: int, calls: int, **env: str) -> dict[s
 
 
 @pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
-@pytest.mark.parametrize("seeds, calls", times((3, 300), (10, 1000), 600, (30, 1000)))
+@pytest.mark.parametrize("seeds, calls", times((3, 300), (4, 1000), 600, (30, 1000)))
 def test_at_the_same_time(redis_server: Server, seeds: int, calls: int, options: str) -> None:
     for seed in range(seeds):
         said = rush(f"{redis_server.url}?{options}", 1 + seed % 3, seed, calls)
@@ -219,7 +219,7 @@ def test_at_the_same_time(redis_server: Server, seeds: int, calls: int, options:
 
 
 @pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
-@pytest.mark.parametrize("rounds", times(200, 5000, seconds=300))
+@pytest.mark.parametrize("rounds", times(200, 1500, seconds=300))
 def test_another_thread_releases_first(redis_server: Server, rounds: int, options: str) -> None:
     """Before the thread that was granted the lock has woken up: native/agents/loan.c. Both threads have their answer."""
     done = subprocess.run([native("loan"), f"{redis_server.url}?{options}", str(rounds)], text=True, stdout=subprocess.PIPE, timeout=250)
@@ -230,7 +230,7 @@ def test_another_thread_releases_first(redis_server: Server, rounds: int, option
 
 
 @pytest.mark.parametrize("options", POOLS, ids=["private", "shared"])
-@pytest.mark.parametrize("seeds, calls", times((3, 300), (10, 1000), 600, (30, 1000)))
+@pytest.mark.parametrize("seeds, calls", times((3, 300), (4, 1000), 600, (30, 1000)))
 def test_broken_at_the_same_time(redis_server: Server, new_proxy: Make, seeds: int, calls: int, options: str) -> None:
     proxy: Proxy = new_proxy(redis_server)
     ended, cuts = threading.Event(), 0

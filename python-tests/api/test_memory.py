@@ -44,6 +44,7 @@ def each(agent: Agent, client: Client, submitted: bool = False, many: int = MANY
     return taken
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.house  # a sanitizer pads allocations
 @pytest.mark.parametrize("submitted", [False, True])
 def test_a_held_lock(agent: Agent, redis_server: Server, submitted: bool) -> None:
@@ -58,6 +59,7 @@ def measure(server: Server, locks: int, waiters: int) -> dict[str, float]:
     return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
 
 
+@pytest.mark.timeout(200)
 @pytest.mark.house  # a sanitizer pads allocations
 @pytest.mark.parametrize("count", always(60_000, full=[100_000]))
 def test_memory_goes_back(redis_server: Server, count: int) -> None:

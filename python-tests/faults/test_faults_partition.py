@@ -103,7 +103,7 @@ def views(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
             watched.stop()
 
 
-@pytest.mark.parametrize("graphs", times(4, 12))
+@pytest.mark.parametrize("graphs", times(4, 6))
 @pytest.mark.parametrize("kind", [VIEW], ids=lambda kind: kind.__name__)
 def test_c14_partial_partitions(views: list[Any], new_agent: Make, kind: Any, graphs: int) -> None:
     """Clients that see the primary may hold the lock, one at a time. Clients that see only a replica and sentinels wait or get an error. A

@@ -66,7 +66,7 @@ class Seen:
 # ---- G-01, G-02: servers that are down
 
 
-@pytest.mark.parametrize("count", times(200, 5000))
+@pytest.mark.parametrize("count", times(200, 1500))
 def test_g01_two_of_five_down(agent: Agent, quorum: Quorum, count: int) -> None:
     client = agent.open(quorum, lease_ms=LEASE)
     lock, held = client.lock("lock"), client.lock("held")
@@ -82,7 +82,7 @@ def test_g01_two_of_five_down(agent: Agent, quorum: Quorum, count: int) -> None:
     assert client.counters()["connect_failures"] > 0 and client.counters()["lost"] == 0
 
 
-@pytest.mark.parametrize("rounds", times(1, 20))
+@pytest.mark.parametrize("rounds", times(1, 6))
 def test_g02_three_of_five_down(new_agent: Make, quorum: Quorum, rounds: int) -> None:
     agent = new_agent()
     lock = agent.open(quorum, lease_ms=LEASE).lock("lock")
@@ -141,7 +141,7 @@ def forgetting(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: int, ro
     return overlaps, fired
 
 
-@pytest.mark.parametrize("rounds", times(2, 20))
+@pytest.mark.parametrize("rounds", times(2, 6))
 @pytest.mark.parametrize("needed, quarantine", [(3, 0), (3, LEASE), (4, 0)], ids=["control", "quarantine", "four of five"])
 def test_g03_amnesia(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: int, quarantine: int, rounds: int) -> None:
     """One server restarts empty. Three of five need a quarantine on each server that restarts; four of five survive one without it."""
@@ -151,7 +151,7 @@ def test_g03_amnesia(new_agent: Make, new_proxy: Make, quorum: Quorum, needed: i
     assert overlaps == 0 if quarantine or needed == 4 else overlaps > 0
 
 
-@pytest.mark.parametrize("rounds", times(2, 15, soak=40))
+@pytest.mark.parametrize("rounds", times(2, 8, soak=40))
 @pytest.mark.parametrize("needed", [3, 4], ids=["control", "four of five"])
 def test_g04_a_clock_jumps(new_agent: Make, new_proxy: Make, new_quorum: Make, needed: int, rounds: int) -> None:
     quorum = new_quorum(5, of=Skewed)
@@ -171,7 +171,7 @@ def granted(node: Any) -> int:
 NEAR = ((0, 1), (2, 3), (4,))  # the servers that a client at each of three places reaches first
 
 
-@pytest.mark.parametrize("clients, rounds", times((6, 4), (20, 15)))
+@pytest.mark.parametrize("clients, rounds", times((6, 4), (20, 4)))
 def test_g05_split_votes(new_agent: Make, new_proxy: Make, quorum: Quorum, clients: int, rounds: int) -> None:
     """Three places, each near to other servers: at every start none gets enough votes."""
     seen = [Seen(new_agent(), quorum, new_proxy, lease_ms=20_000) for _ in range(clients)]
@@ -241,7 +241,7 @@ def test_g05_one_by_one_a_silent_server_is_passed(new_agent: Make, new_proxy: Ma
 # ---- G-06, G-07: servers that are slow
 
 
-@pytest.mark.parametrize("count", times(20, 500))
+@pytest.mark.parametrize("count", times(20, 150))
 def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, quorum: Quorum, count: int) -> None:
     """Two servers hold their replies back until the others have granted."""
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=30_000, command_timeout_ms=20_000)
@@ -265,7 +265,7 @@ def test_g06_slow_servers_are_not_waited_for(new_agent: Make, new_proxy: Make, q
     until(lambda: quorum.held("lock") == 0)
 
 
-@pytest.mark.parametrize("rounds", times(3, 100))
+@pytest.mark.parametrize("rounds", times(3, 30))
 def test_g07_answers_behind_the_limit(new_agent: Make, new_proxy: Make, quorum: Quorum, rounds: int) -> None:
     """Three servers grant, but the replies arrive when the client's lease is over."""
     seen = Seen(new_agent(), quorum, new_proxy, lease_ms=500)
@@ -332,7 +332,7 @@ def test_g07_a_vote_before_the_server_said_whom_it_votes_with(new_agent: Make, n
 # ---- G-08: renewals that reach too few servers
 
 
-@pytest.mark.parametrize("rounds", times(1, 10, soak=30))
+@pytest.mark.parametrize("rounds", times(1, 3, soak=30))
 def test_g08_renewal_reaches_two(new_agent: Make, new_proxy: Make, quorum: Quorum, rounds: int) -> None:
     agent, other = new_agent(), new_agent().open(quorum, lease_ms=LEASE, **NAMED)
     for turn in range(rounds):
@@ -375,7 +375,7 @@ def test_g08_what_is_released_is_not_given_again(new_agent: Make, new_proxy: Mak
 # ---- G-09: tokens over any quorum
 
 
-@pytest.mark.parametrize("grants", times(60, 600, soak=10_000))
+@pytest.mark.parametrize("grants", times(60, 180, soak=10_000))
 def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grants: int) -> None:
     """Three clients in turn, each time with another three of five servers; requests to the rest arrive late."""
     clients = [Seen(new_agent(), quorum, new_proxy, lease_ms=30_000, command_timeout_ms=20_000) for _ in range(3)]
@@ -402,7 +402,7 @@ def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grant
 # ---- G-10: two views of the quorum's members
 
 
-@pytest.mark.parametrize("rounds", times(2, 20))
+@pytest.mark.parametrize("rounds", times(2, 6))
 def test_g10_two_views(new_agent: Make, quorum: Quorum, rounds: int) -> None:
     patient = {"lease_ms": 180_000, "command_timeout_ms": 20_000}
     first = new_agent().open(quorum, **patient).lock("lock")

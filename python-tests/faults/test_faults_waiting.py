@@ -30,7 +30,7 @@ def server(redis_server: Server) -> Server:
 # ---- H-01: released between try and subscribe
 
 
-@pytest.mark.parametrize("rounds", times(40, 1000))
+@pytest.mark.parametrize("rounds", times(40, 200, soak=1000))
 @pytest.mark.parametrize("held", ["request", "confirmation"])
 def test_h01_released_before_the_subscription(server: Server, new_agent: Make, new_proxy: Make, held: str, rounds: int) -> None:
     """Neither the waiter's own probe (30 s) nor the end of the lease (30 s) could wake it in time."""
@@ -55,7 +55,7 @@ def test_h01_released_before_the_subscription(server: Server, new_agent: Make, n
         client.free(), mine.drop()
     print(f"H-01: {missed} of {rounds} releases went unheard ({held} held), granted {longest:.0f} ms after at most")
     tell(done=rounds)
-    assert missed == rounds and longest <= 5 * SLACK_MS
+    assert missed == rounds and longest < 15_000
 
 
 # ---- H-02: the subscription is cut while waiting
@@ -67,7 +67,7 @@ def subscribed(server: Server) -> set[bytes]:
     return {word[5:] for line in lines for word in line.split() if word.startswith(b"name=")}
 
 
-@pytest.mark.parametrize("connects, rounds", [*times((1, 16), (1, 300)), *times((1000, 60), (1000, 2000))])
+@pytest.mark.parametrize("connects, rounds", [*times((1, 16), (1, 100)), *times((1000, 60), (1000, 600))])
 def test_h02_subscription_cut_while_waiting(server: Server, new_agent: Make, connects: int, rounds: int) -> None:
     """The waiter's own probe wakes it at the latest. Cut before the release, or while it is executed; the subscription may come back at
     once, or only once per second.
@@ -131,7 +131,7 @@ def woken_behind_the_lease(server: Server, late: Late, rounds: int) -> None:
     lock.release(2).ok
 
 
-@pytest.mark.parametrize("rounds", times(5, 30))
+@pytest.mark.parametrize("rounds", times(5, 15))
 def test_woken_behind_the_lease(server: Server, new_agent: Make, tmp_path: pathlib.Path, rounds: int) -> None:
     """The lock was handed over in memory, and its time began then: acquire returns LOST."""
     woken_behind_the_lease(server, Late(tmp_path, new_agent), rounds)

@@ -21,7 +21,7 @@ LEASE = 2000
 
 
 @pytest.mark.parametrize("kind", always("mutex", full=KINDS[1:]))
-@pytest.mark.parametrize("owners", times(30, 333, seconds=600))
+@pytest.mark.parametrize("owners", times(30, 100, seconds=600, soak=333))
 def test_many_waiters_under_faults(new_agent: Make, new_proxy: Make, redis_server: Server, kind: str, owners: int) -> None:
     proxies: list[Proxy] = [new_proxy(redis_server) for _ in range(3)]
     clients = [new_agent().open(proxy, lease_ms=LEASE) for proxy in proxies]

@@ -141,7 +141,7 @@ def test_everybody_learns_of_a_failure(new_agent: Make, new_server: Make, kind: 
 
 @pytest.mark.parametrize("kind", EXCLUSIVE)
 @pytest.mark.parametrize("cuts", [False, True])
-@pytest.mark.parametrize("seeds", times(1, 12, seconds=900))
+@pytest.mark.parametrize("seeds", times(1, 4, seconds=900))
 def test_nobody_is_forgotten(new_agent: Make, new_proxy: Make, redis_server: Server, kind: str, cuts: bool, seeds: int) -> None:
     """Two processes, 30 owners each, waits of all lengths, cancels, and with cuts: lost connections. All go on getting their turns."""
     for seed in range(seeds):

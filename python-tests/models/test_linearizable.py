@@ -58,7 +58,7 @@ WORLDS: dict[str, Callable[[], World]] = {
 }
 
 
-@pytest.mark.parametrize("operations", times(600, 4000, 900, 10_000))
+@pytest.mark.parametrize("operations", times(600, 2000, 900, 10_000))
 @pytest.mark.parametrize("world", WORLDS.values(), ids=list(WORLDS))
 def test_a_history_is_linearizable(world: Callable[[], World], operations: int) -> None:
     with world() as here:

@@ -25,7 +25,7 @@ def run(program: pathlib.Path, *arguments: int) -> tuple[int, str]:
 
 
 @pytest.mark.no_tsan
-@pytest.mark.parametrize("seeds, grants", times((30, 400), (200, 1000), 1500, (1000, 1000)))
+@pytest.mark.parametrize("seeds, grants", times((30, 400), (60, 1000), 1500, (1000, 1000)))
 def test_g09_tokens_and_holders(seeds: int, grants: int) -> None:
     code, said = run(native("votes"), 1, seeds, grants)
     assert code == 0, said

@@ -234,7 +234,7 @@ def test_c13_an_outage_of_names_loses_no_lease(names: Names, at: Make, word: str
     lock.release(1).ok
 
 
-@pytest.mark.parametrize("seconds", times(2, 10, soak=600, soak_seconds=700))
+@pytest.mark.parametrize("seconds", times(2, 5, soak=600, soak_seconds=700))
 def test_c13_a_long_outage(names: Names, at: Make, seconds: int) -> None:
     """The table's ten minutes are for the soak: ten clients, whose connections break again and again."""
     proxy = at("127.0.0.1")

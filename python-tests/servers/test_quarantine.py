@@ -309,14 +309,14 @@ def overlaps(agent: Agent, new_agent: Make, server: Server, lose: Callable[[], A
 CONTROL = {"quarantine_ms": 0}
 
 
-@pytest.mark.parametrize("rounds", times(2, 40))
+@pytest.mark.parametrize("rounds", times(2, 12))
 def test_d09_flush(agent: Agent, new_agent: Make, redis_server: Server, rounds: int) -> None:
     redis_server.command("CONFIG", "RESETSTAT")
     assert overlaps(agent, new_agent, redis_server, lambda: redis_server.command("FLUSHALL"), rounds) == 0
     assert calls(redis_server, "flushall") == rounds
 
 
-@pytest.mark.parametrize("rounds", times(3, 100))
+@pytest.mark.parametrize("rounds", times(3, 30))
 def test_d09_control_without_quarantine(agent: Agent, new_agent: Make, redis_server: Server, rounds: int) -> None:
     """The fault is real: without quarantine two hold at the same time, every time."""
     assert overlaps(agent, new_agent, redis_server, lambda: redis_server.command("FLUSHALL"), rounds, **CONTROL) == rounds
@@ -330,7 +330,7 @@ def test_d09_a_holder_that_renews_hears_of_the_flush(agent: Agent, redis_server:
     assert event.type == "LOST" and client.counters()["lost"] == 1
 
 
-@pytest.mark.parametrize("rounds", times(2, 40))
+@pytest.mark.parametrize("rounds", times(2, 12))
 def test_d10_restart_without_persistence(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
     server = new_server()
     runs = {server.pid}
@@ -343,7 +343,7 @@ def test_d10_restart_without_persistence(agent: Agent, new_agent: Make, new_serv
     assert len(runs) == rounds + 1
 
 
-@pytest.mark.parametrize("rounds", times(2, 30))
+@pytest.mark.parametrize("rounds", times(2, 9))
 def test_d10_control_without_quarantine(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
     server = new_server()
     assert overlaps(agent, new_agent, server, server.restart, rounds, **CONTROL) == rounds
@@ -394,7 +394,7 @@ def test_d11_restart_into_a_wrong_configuration(
     lock.acquire(1, 20_000).ok
 
 
-@pytest.mark.parametrize("rounds", times(2, 15))
+@pytest.mark.parametrize("rounds", times(2, 8))
 def test_d12_the_tail_of_the_log_is_lost(agent: Agent, new_agent: Make, new_server: Make, rounds: int) -> None:
     """Power fails before the last second reaches the disk: the log ends early, in the middle of a command."""
     server = new_server("--appendonly", "yes", "--appendfsync", "everysec", "--aof-load-truncated", "yes")

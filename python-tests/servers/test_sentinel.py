@@ -274,7 +274,7 @@ def test_a_failover_by_order(agent: Agent, new_agent: Make, new_watched: Make) -
     theirs.release(2).ok
 
 
-@pytest.mark.parametrize("failovers", times(1, 8, 300, 20))
+@pytest.mark.parametrize("failovers", times(1, 4, 300, 20))
 def test_e12_primaries_die_under_load(new_agent: Make, new_watched: Make, failovers: int) -> None:
     """kill -9 and ordered failovers in turn, while four processes take turns. Nobody hangs, no waiter of a free lock is forgotten, and
     grants go on within a second after the sentinels name the new primary. Around a failover two may hold the lock, or the old primary may

@@ -422,7 +422,7 @@ def test_a_release_wakes_the_other_side(
 ) -> None:
     holder, waiter = side(pair[0], row.kind), side(pair[1], row.rival, safety_ms=15_000)
     took = []
-    for _ in range(25):
+    for _ in range(10):
         holder.take()
         wait = Running(waiter.take)
         wait_until(lambda: waiting(redis_server, row, name) == 1)
@@ -450,7 +450,7 @@ def test_a_release_at_any_moment_wakes(side: MakeSide, row: Row, pair: tuple[str
     """Whatever the waiter does at that moment: nobody sleeps until the lease is over."""
     holder, waiter = side(pair[0], row.kind), side(pair[1], row.rival, safety_ms=15_000)
     dice, slow = random.Random(1), []
-    for place in range(150):
+    for place in range(60):
         holder.take()
         began = time.monotonic()
         wait = Running(waiter.take)

@@ -80,7 +80,7 @@ def test_in_turns(cluster: Cluster, java: Java, client: Client, mode: str, ours:
     for node in cluster.primaries():
         name = cluster.key_of(node, f"{ours}-{theirs}-{java.version}-{id(java)}-{mode}-")
         lock = one(client, ours, name)
-        for _ in range(5 if mode == "auto" else 2):
+        for _ in range(2 if mode == "auto" else 1):
             turns(cluster, java.lock(name, theirs), lock, name)
 
 

@@ -53,7 +53,7 @@ CROWDS = [
 @pytest.mark.parametrize("quarantine, large", [
     pytest.param(False, SOME, id="plain"),
     pytest.param(False, MANY, id="plain, many", marks=pytest.mark.full),
-    pytest.param(True, MANY, id="quarantine", marks=pytest.mark.full),
+    pytest.param(True, SOME, id="quarantine", marks=pytest.mark.full),
 ])  # fmt: skip
 def test_the_work_does_not_grow(worlds: dict[str, World], kind: str, crowd: str, quarantine: bool, large: int) -> None:
     world = worlds[kind]

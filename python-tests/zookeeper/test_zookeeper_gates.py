@@ -94,7 +94,7 @@ def test_waits_behind_a_holder_of_their_own_process_end(zookeeper: Zookeeper, ne
     assert lock.state(1) == "HELD"
 
 
-@pytest.mark.parametrize("rounds", times(4, 40))
+@pytest.mark.parametrize("rounds", times(4, 12))
 @pytest.mark.parametrize("members", [1, 3])
 def test_nobody_gets_in_behind_a_closing(new_zookeeper: Make, new_agent: Make, members: int, rounds: int) -> None:
     """Who asks after the closing has returned is refused, at every member, until the opening begins."""

@@ -41,7 +41,7 @@ with dlock.Client(url) as client:
 """
 
 
-@pytest.mark.parametrize("count", times(15, 300))
+@pytest.mark.parametrize("count", times(15, 90))
 def test_readers_and_writers(zookeeper: Zookeeper, count: int) -> None:
     """Three processes of three threads: a writer is alone, readers meet, tokens of writers grow, nobody is forgotten."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}

@@ -37,7 +37,7 @@ def line(zookeeper: Zookeeper) -> list[str]:
     return zookeeper.nodes("seats/locks")
 
 
-@pytest.mark.parametrize("count", times(10, 300))
+@pytest.mark.parametrize("count", times(10, 90))
 def test_permits_are_never_exceeded(zookeeper: Zookeeper, agent: Agent, count: int) -> None:
     """Three processes of three threads: at most three permits are out at any time, three at some time, and each grant has its token."""
     agent.open(zookeeper).lock("seats", kind="permit_semaphore").permits_set(3).ok
@@ -140,7 +140,7 @@ def test_one_of_several_permits_is_deleted(zookeeper: Zookeeper, new_agent: Make
     other.lock("seats", kind="permit_semaphore", permits=5).acquire(1, -1).ok
 
 
-@pytest.mark.parametrize("rounds", times(10, 40))
+@pytest.mark.parametrize("rounds", times(10, 20))
 @pytest.mark.parametrize("permits", always(1, full=[3]))
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_cut_at_every_message(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make, permits: int, way: str, rounds: int) -> None:
@@ -190,7 +190,7 @@ def test_others_change_the_number_meanwhile(zookeeper: Zookeeper, new_agent: Mak
     check_changes_meanwhile(new_agent, zookeeper, new_proxy(zookeeper.members[0]), others, status, acted)
 
 
-@pytest.mark.parametrize("rounds", times(10, 60))
+@pytest.mark.parametrize("rounds", times(10, 30))
 def test_a_try_leaves_no_node(zookeeper: Zookeeper, new_agent: Make, rounds: int) -> None:
     """Nor does it write."""
     holder, other = (new_agent().open(zookeeper).lock("seats", kind="permit_semaphore") for _ in range(2))
