@@ -989,7 +989,8 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
  * so silent_ms should be longer than the server may be away. *ret_reclaimed is the number of permits that came back,
  * each once; waiters are told. Permits that Redisson or an older libdlock took have no known holder and stay taken. A
  * holder that is alive after all does not know until its next renewal: then it hears LOST, and it gives nothing back.
- * With very many dead holders it ends when the command timeout is over; another call goes on.
+ * Each request to the server reclaims some holders. The call ends early when the command timeout is over, or when a later
+ * request fails; another call goes on.
  * Errors: DLOCK_UNSUPPORTED for permits with a lease, which come back by themselves.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */

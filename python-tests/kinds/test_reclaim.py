@@ -1,6 +1,7 @@
 """Permits of a plain semaphore whose holder died come back by a reclaim, and no other permits do: README, semaphore."""
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any, Callable, Iterator
 
@@ -12,7 +13,7 @@ from harness.cluster import Cluster
 from harness.steps.counting import Subscriber, JavaSemaphore
 from harness.kinds import one
 from harness.server import Server
-from harness.steps.scripts import SCRIPTS, SHA
+from harness.steps.scripts import SCRIPTS, SHA, teach
 from harness.tally import tell
 from harness.watch import Monitor
 
@@ -137,17 +138,38 @@ def test_max_hold_gives_back_once(new_agent: Make, redis_server: Server) -> None
     assert other.permits_reclaim(0).ok.value == 0
 
 
-def test_many_dead_holders(new_agent: Make, redis_server: Server) -> None:
-    """The server gives back the permits of some with each request; one call goes on until all are back."""
-    holder, other = new_agent(), new_agent().open(redis_server)
-    mine = one(holder.open(redis_server, lease_ms=LEASE), "semaphore", "seats", seats=100)
-    for owner in range(1, 101):
+def many_died(holder: Agent, server: Server, count: int) -> None:
+    mine = one(holder.open(server, lease_ms=LEASE), "semaphore", "seats", seats=count)
+    for owner in range(1, count + 1):
         mine.acquire(owner, 0).ok
     holder.kill()
-    until(lambda: float(redis_server.command("ZRANGE", "dlock_holders:{seats}", -1, -1, "WITHSCORES")[1]) < time.time() * 1000)
-    theirs = one(other, "semaphore", "seats", seats=100)
+    until(lambda: float(server.command("ZRANGE", "dlock_holders:{seats}", -1, -1, "WITHSCORES")[1]) < time.time() * 1000)
+
+
+def test_many_dead_holders(new_agent: Make, redis_server: Server) -> None:
+    """The server gives back the permits of some with each request; one call goes on until all are back."""
+    theirs = new_agent().open(redis_server).lock("seats", kind="semaphore")
+    many_died(new_agent(), redis_server, 100)
     assert theirs.permits_reclaim(0).ok.value == theirs.permits().ok.value == 100
     assert theirs.permits_reclaim(0).ok.value == 0
+
+
+def test_what_has_come_back_counts(new_agent: Make, new_proxy: Make, redis_server: Server) -> None:
+    """The first request reclaims some, and the server refuses the second one."""
+    proxy, requests = new_proxy(redis_server), itertools.count(1)
+
+    def may(right: str) -> None:
+        redis_server.command("ACL", "SETUSER", "limited", "on", ">secret", "~*", "&*", "+@all", right)
+
+    teach(redis_server)
+    may("+zrangebyscore")
+    proxy.up.on(SHA["semaphore_change"], lambda *_: may("-zrangebyscore") if next(requests) == 2 else None)
+    theirs = new_agent().open(f"redis://limited:secret@{proxy.host}:{proxy.port}").lock("seats", kind="semaphore")
+    many_died(new_agent(), redis_server, 60)
+    assert theirs.permits_reclaim(0).ok.value == 24 and theirs.permits().ok.value == 24
+    assert theirs.permits_reclaim(0).status == "DENIED"
+    may("+zrangebyscore")
+    assert theirs.permits_reclaim(0).ok.value == 36 and theirs.permits().ok.value == 60
 
 
 @pytest.mark.parametrize("loss", ["flush", "restart"])

@@ -274,6 +274,14 @@ static int go_on(struct dli_operation *operation)
     return 1;
 }
 
+/* What requests before have reclaimed counts, whatever the last one ended with: another call goes on. */
+static void end_early(struct dli_operation *operation)
+{
+    if (operation->status != DLOCK_OK)
+        operation->value = operation->sum;
+    operation->status = DLOCK_OK;
+}
+
 static int answered_change(struct dli_operation *operation)
 {
     operation->sent |= operation->request->sent;
@@ -287,6 +295,8 @@ static int answered_change(struct dli_operation *operation)
         operation->status = DLOCK_UNKNOWN_OUTCOME;
     else if (operation->tries > 0 && !is_certain(operation->status))
         doubt_change(operation);
+    if (operation->sum > 0 && operation->status != DLOCK_UNKNOWN_OUTCOME)
+        end_early(operation);
     return 0;
 }
 

@@ -579,8 +579,8 @@ impl Lock {
     /// the server is away, so `silent_ms` should be longer than the server may be away. `*ret_reclaimed` is the
     /// number of permits that came back, each once; waiters are told. Permits that Redisson or an older libdlock
     /// took have no known holder and stay taken. A holder that is alive after all does not know until its next
-    /// renewal: then it hears LOST, and it gives nothing back. With very many dead holders it ends when the command
-    /// timeout is over; another call goes on.
+    /// renewal: then it hears LOST, and it gives nothing back. Each request to the server reclaims some holders.
+    /// The call ends early when the command timeout is over, or when a later request fails; another call goes on.
     pub fn semaphore_reclaim(&self, silent_ms: i64) -> Result<i64, Error> {
         let mut ret_reclaimed = 0;
         call(|reterr| unsafe { sys::dlock_semaphore_reclaim(self.0.as_ptr(), silent_ms, &mut ret_reclaimed, reterr) })?;
