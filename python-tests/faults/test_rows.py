@@ -63,4 +63,4 @@ def test_soak_lists_what_it_would_run() -> None:
     assert {line.split()[0] for line in lines} == {"C-06", "D-01", "C-13", "C-01"}
     for name, parameter in (("test_d01_script_flush", "50000"), ("test_c06_old_requests_after_the_grant_of_another", "15-2000")):
         assert re.findall(rf"::{name}\[(.*)\]", "\n".join(names)) == [parameter]
-    assert re.findall(r"::test_c13_a_long_outage\[(.*)\]", "\n".join(names)) == ["10", "600"]
+    assert re.findall(r"::test_c13_a_long_outage\[(.*)\]", "\n".join(names)) == ["5", "600"]
