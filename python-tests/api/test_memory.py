@@ -44,7 +44,6 @@ def each(agent: Agent, client: Client, submitted: bool = False, many: int = MANY
     return taken
 
 
-@pytest.mark.timeout(200)
 @pytest.mark.house  # a sanitizer pads allocations
 @pytest.mark.parametrize("submitted", [False, True])
 def test_a_held_lock(agent: Agent, redis_server: Server, submitted: bool) -> None:

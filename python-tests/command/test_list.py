@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import tempfile
-import threading
 from typing import Any, Callable, Iterator
 
 import pytest

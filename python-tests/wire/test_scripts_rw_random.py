@@ -11,7 +11,7 @@ import pytest
 
 from harness.steps.redisson_rw import JavaRw
 from harness.resp import Client
-from harness.steps.rw import Hold, RwWire
+from harness.steps.rw import Hold, RwWire, fields_of
 from harness.steps.rw_model import REST, RwModel
 from harness.server import Server
 
@@ -52,10 +52,7 @@ class Run:
         words: list[list[Any]] = [["HGETALL", self.wire.name], ["PTTL", self.wire.name]]
         words += [["PTTL", self.wire.hold_key(*key)] for key in keys]
         flat, ttl, *lefts = self.redis.pipeline(*words)
-        fields = {key.decode(): value.decode() for key, value in zip(flat[::2], flat[1::2])}
-        rest = fields.pop("rest", None)
-        assert [one for one in fields if one.endswith(":write:rest")] == ([rest] if rest else [])
-        return fields, ttl, {key: left for key, left in zip(keys, lefts) if left != -2}
+        return fields_of(flat), ttl, {key: left for key, left in zip(keys, lefts) if left != -2}
 
     def check(self) -> None:
         """The server's state equals the model's."""

@@ -232,11 +232,14 @@ enum { CHANGE_TRIES = 3 };
 
 static int prepare_change(struct dli_operation *operation)
 {
+    int64_t now = dli_now(), attempt = operation->entry->m.rules->attempt;
+
     dli_operation_begin(operation, DLI_VERB_CHANGE);
     operation->request->repeatable = 0; /* this operation counts the tries */
-    operation->request->deadline = dli_now() + operation->entry->m.rules->attempt / CHANGE_TRIES;
+    operation->request->deadline = now + attempt / CHANGE_TRIES;
+    operation->request->change.value = 0;
     if (operation->end == 0)
-        operation->end = dli_now() + operation->entry->m.rules->attempt;
+        operation->end = now + attempt;
     return 1;
 }
 
@@ -274,14 +277,6 @@ static int go_on(struct dli_operation *operation)
     return 1;
 }
 
-/* What requests before have reclaimed counts, whatever the last one ended with: another call goes on. */
-static void end_early(struct dli_operation *operation)
-{
-    if (operation->status != DLOCK_OK)
-        operation->value = operation->sum;
-    operation->status = DLOCK_OK;
-}
-
 static int answered_change(struct dli_operation *operation)
 {
     operation->sent |= operation->request->sent;
@@ -296,7 +291,7 @@ static int answered_change(struct dli_operation *operation)
     else if (operation->tries > 0 && !is_certain(operation->status))
         doubt_change(operation);
     if (operation->sum > 0 && operation->status != DLOCK_UNKNOWN_OUTCOME)
-        end_early(operation);
+        operation->status = DLOCK_OK; /* the requests before have reclaimed some, and another call goes on */
     return 0;
 }
 

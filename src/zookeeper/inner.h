@@ -241,6 +241,9 @@ void dli_zk_start(struct dli_job *job);
 /* The job's request is answered; its results are set. The job may be gone afterwards. */
 void dli_zk_finish(struct dli_job *job);
 
+/* The same with the result of a change. */
+void dli_zk_finish_change(struct dli_job *job, dlock_status status, int64_t value);
+
 /* The same with a failure and its sentence. */
 void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence);
 

@@ -65,6 +65,13 @@ void dli_zk_finish(struct dli_job *job)
     dli_lanes_finish(&job->base);
 }
 
+void dli_zk_finish_change(struct dli_job *job, dlock_status status, int64_t value)
+{
+    job->request.change.value = value;
+    job->request.status = status;
+    dli_zk_finish(job);
+}
+
 void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence)
 {
     dli_lanes_fail(&job->base, status, sentence);

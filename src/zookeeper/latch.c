@@ -122,13 +122,6 @@ void dli_zk_latch_wait(struct dli_job *job)
 
 /* ---- a change */
 
-static void finish(struct dli_job *job, dlock_status status, int64_t value)
-{
-    job->request.change.value = value;
-    job->request.status = status;
-    dli_zk_finish(job);
-}
-
 /* From at on, up to the next space. */
 static void word(const char *at, char out[DLI_OWNER_MAX])
 {
@@ -152,7 +145,7 @@ static void changed(struct dli_job *job)
         return;
     job->request.change.writes = 0;
     if (!error)
-        finish(job, DLOCK_OK, job->value);
+        dli_zk_finish_change(job, DLOCK_OK, job->value);
     else if (error == DLI_ZK_NO_NODE && strcmp(job->request.change.what, "set") == 0)
         dli_zk_make_parents(job, job->request.place, read_again);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
@@ -210,15 +203,15 @@ static void decide(struct dli_job *job, int32_t version, const char *value)
     int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
 
     if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, value)))
-        finish(job, DLOCK_OK, left);
+        dli_zk_finish_change(job, DLOCK_OK, left);
     else if (strcmp(what, "down") == 0 && version < 0)
-        finish(job, DLOCK_OK, 0);
+        dli_zk_finish_change(job, DLOCK_OK, 0);
     else if (dli_change_unclear(&job->request.change, value, 0))
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
     else if (strcmp(what, "set") == 0 && version < 0)
         change(job, version, number, "");
     else if (strcmp(what, "set") == 0)
-        finish(job, DLOCK_UNCHANGED, left);
+        dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
     else
         change(job, version, left > number ? left - number : 0, value);
 }

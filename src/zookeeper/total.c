@@ -44,20 +44,13 @@ int dli_zk_total_of(struct dli_job *job, int call, int64_t *total)
     return -1;
 }
 
-static void finish(struct dli_job *job, dlock_status status, int64_t value)
-{
-    job->request.change.value = value;
-    job->request.status = status;
-    dli_zk_finish(job);
-}
-
 static void written(struct dli_job *job)
 {
     int32_t error = job->call[0].error;
 
     job->request.change.writes = 0;
     if (!error)
-        finish(job, DLOCK_OK, job->value);
+        dli_zk_finish_change(job, DLOCK_OK, job->value);
     else if (error == DLI_ZK_NO_NODE && job->at == 0) /* no other change has been in the way */
         job->at++, dli_zk_make_parents(job, job->request.place, read_number);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
@@ -110,11 +103,11 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
     if (left < 0 && total >= 0)
         left = 0; /* the first in line has nodes, too */
     if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, ids))) {
-        finish(job, DLOCK_OK, left);
+        dli_zk_finish_change(job, DLOCK_OK, left);
     } else if (is_unclear(job, version, ids)) {
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
     } else if (strcmp(what, "set") == 0 && version >= 0) {
-        finish(job, DLOCK_UNCHANGED, left);
+        dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
     } else if (total + number > INT32_MAX || total + number < INT32_MIN) {
         dli_zk_fail(job, DLOCK_INVALID_ARGUMENT, "a semaphore on ZooKeeper has at most 2147483647 permits");
     } else {

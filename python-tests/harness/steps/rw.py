@@ -32,6 +32,15 @@ class Hold:
         self.writer = self.id + ":write"
 
 
+def fields_of(flat: list[bytes]) -> dict[str, str]:
+    """The fields of a lock, without the one that names a resting writer: that stands there as long as the writer's own."""
+    words = [word.decode() for word in flat]
+    fields = dict(zip(words[::2], words[1::2]))
+    rest = fields.pop("rest", None)
+    assert [one for one in fields if one.endswith(":write:rest")] == ([rest] if rest else [])
+    return fields
+
+
 class RwWire:
     def __init__(self, redis: Client, name: str | bytes = "order") -> None:
         self.redis = redis
@@ -96,11 +105,7 @@ class RwWire:
     # ---- state on the server
 
     def fields(self) -> dict[str, int | str]:
-        """Without the field that names a resting writer, which stands there as long as that writer's own."""
-        flat = [word.decode() for word in self.redis.command("HGETALL", self.name)]
-        all = dict(zip(flat[::2], flat[1::2]))
-        rest = all.pop("rest", None)
-        assert [one for one in all if one.endswith(":write:rest")] == ([rest] if rest else [])
+        all = fields_of(self.redis.command("HGETALL", self.name))
         return {field: value if field == "mode" else int(value) for field, value in all.items()}
 
     def left(self, key: bytes | None = None) -> int:

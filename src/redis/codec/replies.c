@@ -263,10 +263,10 @@ static dlock_status decode_change(const struct dli_reply *reply, struct dli_requ
 {
     int64_t code, more = 0;
 
-    if (integer_at(reply, 0, &code) && code == -1)
-        return dli_fail(request->reason, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
-    if (!integer_at(reply, 0, &code) || !integer_at(reply, 1, &request->change.value))
+    if (!integer_at(reply, 0, &code) || (code != -1 && !integer_at(reply, 1, &request->change.value)))
         return unexpected(request->reason);
+    if (code == -1)
+        return dli_fail(request->reason, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     request->change.more = integer_at(reply, 2, &more) && more == 1;
     return code == 1 ? DLOCK_OK : DLOCK_UNCHANGED;
 }
