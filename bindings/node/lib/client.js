@@ -8,6 +8,7 @@ const { EVENT, FIELD, KIND, SEVERITY, STAT, STATUS } = require("./numbers.js");
 const { Transaction } = require("./transaction.js");
 const { all, bytes, happened, milliseconds, nothing, optionSet, plain, whole } = require("./values.js");
 
+const [USES, HELD] = [0, 1]; // of client._alive, see watch.h
 const SOME = 500; // most events in one go, so that the loop has time for others
 const TOLD = { [EVENT.AT_RISK]: "atRisk", [EVENT.LOST]: "lost", [EVENT.LOG]: "log" };
 
@@ -26,11 +27,11 @@ class Client extends EventEmitter {
     this._number = FIRST;
     this._calls = new Map(); // who is answered, by tag
     this._holds = new Holds(this);
-    this._uses = 0; // calls that wait, and locks that are held: while there are some, the process stays alive
+    this._alive = new Int32Array(2); // calls that wait and locks that are held; whether they keep the process alive already
     this._late = undefined; // what a close could not confirm
     this._over = new Promise((resolve) => (this._end = resolve));
     check(addon.client_fd(handle));
-    this._watch = addon.watch(out[0], () => this._drain());
+    this._watch = addon.watch(out[0], () => this._drain(), this._alive);
   }
 
   lock(name, options) {
@@ -135,12 +136,14 @@ class Client extends EventEmitter {
     return this._number++;
   }
 
+  // While something is in use, the process stays alive. The watch notices by itself when nothing is any more.
   _use() {
-    if (this._uses++ === 0 && this._watch) addon.hold(this._watch, 1);
+    this._alive[USES]++;
+    if (!this._alive[HELD] && this._watch) addon.hold(this._watch);
   }
 
   _unuse() {
-    if (--this._uses === 0 && this._watch) addon.hold(this._watch, 0);
+    this._alive[USES]--;
   }
 
   // Has answer(status, token) called with the event that has this tag.

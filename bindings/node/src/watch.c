@@ -10,12 +10,18 @@
 #include <stdlib.h>
 #include <uv.h>
 
+enum { USES, HELD };
+
 typedef struct watching {
     napi_env env;
     napi_ref function;
+    napi_ref memory; /* of alive */
     napi_async_context context;
     napi_async_cleanup_hook_handle hook;
-    uv_poll_t *poll; /* of the size that this libuv has */
+    int32_t *alive;
+    uv_poll_t *poll; /* this and rest have the sizes of this libuv */
+    uv_prepare_t *rest;
+    int open; /* of these two */
 } watching;
 
 static void call_back(uv_poll_t *poll, int status, int events)
@@ -36,22 +42,42 @@ static void call_back(uv_poll_t *poll, int status, int events)
     napi_close_handle_scope(w->env, scope);
 }
 
-static void closed(uv_handle_t *poll)
+/* The loop comes round. A hold is given up here and not when its use ends, since short uses follow each other. */
+static void come_round(uv_prepare_t *rest)
 {
-    watching *w = poll->data;
+    watching *w = rest->data;
 
-    napi_remove_async_cleanup_hook(w->hook);
+    if (!w->alive[HELD] || w->alive[USES])
+        return;
+    w->alive[HELD] = 0;
+    uv_unref((uv_handle_t *)w->poll);
+}
+
+static void free_watch(watching *w)
+{
     free(w->poll);
+    free(w->rest);
     free(w);
+}
+
+static void closed(uv_handle_t *one)
+{
+    watching *w = one->data;
+
+    if (--w->open)
+        return;
+    napi_remove_async_cleanup_hook(w->hook);
+    free_watch(w);
 }
 
 static void end(watching *w)
 {
     if (uv_is_closing((uv_handle_t *)w->poll))
         return;
-    uv_poll_stop(w->poll);
     uv_close((uv_handle_t *)w->poll, closed);
+    uv_close((uv_handle_t *)w->rest, closed);
     napi_delete_reference(w->env, w->function);
+    napi_delete_reference(w->env, w->memory);
     napi_async_destroy(w->env, w->context);
 }
 
@@ -61,16 +87,22 @@ static void end_with_environment(napi_async_cleanup_hook_handle hook, void *data
     end(data);
 }
 
+/* Only the first step can fail, so that nothing has to be undone. */
 static int polls(watching *w, int fd)
 {
     uv_loop_t *loop;
 
     w->poll = calloc(1, uv_handle_size(UV_POLL));
-    if (!w->poll || napi_get_uv_event_loop(w->env, &loop) != napi_ok || uv_poll_init(loop, w->poll, fd))
+    w->rest = calloc(1, uv_handle_size(UV_PREPARE));
+    if (!w->poll || !w->rest || napi_get_uv_event_loop(w->env, &loop) != napi_ok || uv_poll_init(loop, w->poll, fd))
         return 0;
-    w->poll->data = w;
+    uv_prepare_init(loop, w->rest);
+    w->poll->data = w->rest->data = w;
+    w->open = 2;
     uv_poll_start(w->poll, UV_READABLE, call_back);
+    uv_prepare_start(w->rest, come_round);
     uv_unref((uv_handle_t *)w->poll);
+    uv_unref((uv_handle_t *)w->rest);
     return 1;
 }
 
@@ -84,14 +116,15 @@ napi_value watch(napi_env env, napi_callback_info info)
         w->env = env;
     if (!w || !polls(w, (int)number(&c, 0))) {
         if (w)
-            free(w->poll);
-        free(w);
+            free_watch(w);
         napi_throw_error(env, NULL, "the descriptor of the client cannot be watched");
         return NULL;
     }
     napi_create_string_utf8(env, "dlock", NAPI_AUTO_LENGTH, &name);
     napi_async_init(env, NULL, name, &w->context);
     napi_create_reference(env, c.given[1], 1, &w->function);
+    napi_create_reference(env, c.given[2], 1, &w->memory);
+    w->alive = bytes(&c, 2);
     napi_add_async_cleanup_hook(env, end_with_environment, w, &w->hook);
     napi_create_external(env, w, NULL, NULL, &made);
     return made;
@@ -102,10 +135,8 @@ napi_value hold(napi_env env, napi_callback_info info)
     call c = begin(env, info);
     watching *w = handle(&c, 0);
 
-    if (number(&c, 1))
-        uv_ref((uv_handle_t *)w->poll);
-    else
-        uv_unref((uv_handle_t *)w->poll);
+    w->alive[HELD] = 1;
+    uv_ref((uv_handle_t *)w->poll);
     return NULL;
 }
 

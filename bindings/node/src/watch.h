@@ -4,10 +4,13 @@
 
 #include <node_api.h>
 
-/* watch(fd, function): begins, without keeping the process alive. Returns the watch. */
+/*
+ * watch(fd, function, alive): begins, without keeping the process alive. Returns the watch. alive is an Int32Array of two: what is
+ * in use, which JavaScript counts, and whether the watch keeps the process alive.
+ */
 napi_value watch(napi_env env, napi_callback_info info);
 
-/* hold(watch, 0 or 1): whether the watch keeps the process alive. */
+/* hold(watch): it keeps the process alive until nothing is in use when the loop comes round. */
 napi_value hold(napi_env env, napi_callback_info info);
 
 /* unwatch(watch): ends it. The watch must not be used again. */

@@ -115,10 +115,10 @@ test("an owner may acquire again, and releases as often", async (t) => {
   const client = await opened(t);
   const owner = client.lock(name()).owner(7);
   const [first, second] = [await owner.acquire(), await owner.acquire()];
-  assert.deepEqual([first.token === second.token, owner.holdCount(), client._uses], [true, 2, 2]);
+  assert.deepEqual([first.token === second.token, owner.holdCount(), client._alive[0]], [true, 2, 2]);
   await owner.release();
   await first.release();
-  assert.deepEqual([owner.state(), owner.holdCount(), client._uses], ["NONE", 0, 0]);
+  assert.deepEqual([owner.state(), owner.holdCount(), client._alive[0]], ["NONE", 0, 0]);
   await second[Symbol.asyncDispose]();
   const waiting = (await owner.acquire(), owner.lock.owner(8));
   const cancelled = assert.rejects(waiting.acquire(), refused("CANCELLED"));
