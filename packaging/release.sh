@@ -47,7 +47,7 @@ sed -i "/^## $version\$/,/^Not released yet\.\$/ s/^Not released yet\.\$/Release
 
 # ---- the ABI
 
-meson setup build/abi . --buildtype=debugoptimized -Dtests=false -Ddemo=false -Dcommand=false -Dman=disabled >"$out/abi.log" || { cat "$out/abi.log"; exit 1; }
+meson setup build/abi . --buildtype=debug -Dtests=false -Ddemo=false -Dcommand=false -Dman=disabled >"$out/abi.log" || { cat "$out/abi.log"; exit 1; }
 ninja --quiet -C build/abi libdlock.so.1
 /usr/bin/python3 abi/gen.py check
 /usr/bin/python3 abi/gen.py symbols build/abi/libdlock.so.1

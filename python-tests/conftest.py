@@ -26,9 +26,11 @@ from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
 
-# Files whose tests take long. They begin first. Those of APART share nothing, so that each may run in any worker.
-LONG = ("test_simulator_mutants.py", "test_simulator.py", "test_worlds.py", "test_many.py", "test_release.py", "test_redisson.py")
-APART = ("test_simulator_mutants.py", "test_worlds.py", "test_many.py", "test_zookeeper_mutants.py", "test_etcd_mutants.py", "test_memory_mutants.py")
+# The order of files. Those of FIRST take long and wait for others, so they begin early. Those of LAST only compute or compile: whoever
+# runs beside them would be late, so they come when all others are done. The tests of APART share nothing: each may run in any worker.
+FIRST = ("test_redisson.py", "test_redisson_cluster.py", "test_many.py", "test_aio.py", "test_memory.py", "test_matrix.py", "test_script_costs.py")
+LAST = ("test_release.py", "test_packages.py", "test_simulator.py", "test_models.py", "test_simulator_mutants.py", "test_worlds.py")
+APART = (*LAST[2:], "test_many.py", "test_zookeeper_mutants.py", "test_etcd_mutants.py", "test_memory_mutants.py")
 
 sys.path.insert(0, str(ROOT / "bindings/python"))
 
@@ -89,14 +91,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.no_tsan)
 
 
+def place(file: str) -> int:
+    return FIRST.index(file) - len(FIRST) if file in FIRST else LAST.index(file) + 1 if file in LAST else 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The longest files first."""
     word = config.getoption("about")
     if word:
         about = {item: is_about(item, word.lower()) for item in items}
         config.hook.pytest_deselected(items=[item for item in items if not about[item]])
         items[:] = [item for item in items if about[item]]
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+    items.sort(key=lambda item: place(item.path.name))
 
 
 @pytest.hookimpl(optionalhook=True)

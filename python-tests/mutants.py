@@ -1031,6 +1031,7 @@ MEMORY = (
     )), "test_memory_line.py", "tokens"),
     (Mutant(840, "a store lives on without its clients", edits=(
         ("memory/world.c", "    dli_list_remove(&world->link);\n    dli_memory_free_cells(world);\n", ""),
+        ("memory/world.c", "    if (last)\n        world_free", "    if (last > 1)\n        world_free"),
     )), "test_memory_line.py", "ends_with"),
     (Mutant(841, "a lease never ends", edits=(
         ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),

@@ -354,7 +354,7 @@ COMPLETIONS = ["share/bash-completion/completions/dlock", "share/fish/vendor_com
 @pytest.mark.timeout(180)
 def test_pkg_config_is_all_a_program_needs(tmp_path: pathlib.Path) -> None:
     build, prefix = tmp_path / "the build", tmp_path / "the prefix"
-    output_of(["meson", "setup", str(build), str(ROOT), f"--prefix={prefix}", "-Dtests=false", "-Ddemo=false", "-Dman=enabled"])
+    output_of(["meson", "setup", str(build), str(ROOT), f"--prefix={prefix}", "--buildtype=plain", "-Dtests=false", "-Ddemo=false", "-Dman=enabled"])
     output_of(["ninja", "-C", str(build)])
     output_of(["meson", "install", "-C", str(build), "--no-rebuild"])
     installed = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir())

@@ -44,7 +44,7 @@ class Installed:
 
     def __init__(self, folder: pathlib.Path) -> None:
         build, self.prefix = folder / "build", folder / "prefix"
-        setup = ["meson", "setup", build, ROOT, f"--prefix={self.prefix}", "--buildtype=debug", "-Dprefer_static=true", "-Detcd=disabled"]
+        setup = ["meson", "setup", build, ROOT, f"--prefix={self.prefix}", "--buildtype=plain", "-Dprefer_static=true", "-Detcd=disabled"]
         for command in [*setup, "-Dtests=false", "-Ddemo=false", "-Dcommand=false", "-Dman=disabled"], ["ninja", "-C", build, "libdlock.so.1"]:
             subprocess.run(command, check=True, env=clean_env(), stdout=subprocess.DEVNULL)
         install = ["meson", "install", "-C", build, "--no-rebuild"]

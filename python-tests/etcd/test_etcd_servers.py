@@ -204,7 +204,7 @@ def test_several_locks_are_one_transaction(etcd: Etcd, new_agent: Make) -> None:
 @pytest.mark.timeout(300)
 def test_a_build_without_etcd(tmp_path: pathlib.Path) -> None:
     """It says so by the name of the build option, needs no library of etcd's, and does the rest."""
-    for command in (["meson", "setup", tmp_path, ROOT, "-Detcd=disabled", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
+    for command in (["meson", "setup", tmp_path, ROOT, "-Detcd=disabled", "--buildtype=plain", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
                     ["ninja", "-C", tmp_path, "libdlock.so.1"]):  # fmt: skip
         done = subprocess.run([*map(str, command)], env=clean_env(), capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
