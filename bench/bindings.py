@@ -104,17 +104,19 @@ are on one core, on one each, or where the system puts them. asyncio is compared
 acquisitions by another caller than the last one, latencies are of the wait; else they are of the pair.""",
     "Go": """Goroutines. redsync and bsm/redislock on go-redis; bsm/redislock looks every 100 ms, as in its examples; rueidislock
 answers an unlock before the server has seen it. With `linger_ms` the lock goes back to the server after 64 pairs.""",
-    "Rust": """Threads for libdlock and redlock, tasks of one thread for libdlock with tokio and for rslock. redlock and rslock ask again after a
-random time of up to 200 ms, as they come.""",
+    "Rust": """Threads for libdlock and redlock, tasks of one thread for libdlock with tokio and for rslock, which are compared with each other.
+redlock and rslock ask again after a random time of up to 200 ms, as they come.""",
     "Node.js": """One process with its loop. redlock and redis-semaphore on ioredis, simple-redis-mutex on node-redis. redlock asks again after 100
 to 300 ms and redis-semaphore after 10 ms, as they come; simple-redis-mutex hears a message when the lock is free.""",
 }
 
 
 def rivals_of(language: str, way: str, ways: list[str]) -> list[str]:
-    """Whom this way of ours is compared with: Python's with redis-py, of the same manner; others with the fastest of all."""
+    """Whom this way of ours is compared with: Python's with redis-py, of the same manner; Rust's tasks with tasks; others with the fastest."""
     if language == "Python":
         return ["redis-py-aio" if "aio" in way else "redis-py"]
+    if way == "dlock-tasks":
+        return ["rslock"]
     return [other for other in ways if not other.startswith("dlock")]
 
 
@@ -137,8 +139,8 @@ def languages(bench: Bench) -> list[Section]:
             ours = [way for way in ways if way.startswith("dlock")]
             groups[language].append(bars(f"{language}: {what.removesuffix('/s')}, {case}", {way: NAMES[way] for way in ways}, results,
                                          lambda result: result[field], ours))
-            whose = "redis-py's" if language == "Python" else "the fastest rival's"
             for way in ours:
+                whose = "redis-py's" if language == "Python" else "rslock's" if way == "dlock-tasks" else "the fastest rival's"
                 name = NAMES[way].replace("libdlock", language, 1)
                 ratio = times(results[way], fastest(results, rivals_of(language, way, ways), field), field)
                 targets.append(Target(name, f"{what} to {whose}, {case}", ratio, bound, False))
