@@ -37,8 +37,8 @@ python --sdist --outdir "$source/dist"
 for file in "$source"/dist/*.tar.gz; do # setuptools puts the time of the build into it
     mkdir "$source/sdist"
     tar -C "$source/sdist" -xf "$file"
-    tar -C "$source/sdist" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" -cf - . --transform='s|^\./||' |
-        gzip -9n >"$out/${file##*/}"
+    tar -C "$source/sdist" --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" -cf - "$(ls "$source/sdist")" |
+        gzip -9n >"$out/${file##*/}" # no entry for "." at its head: pip takes the first one for the folder of all
 done
 for platform in "$@"; do
     rm -rf "$source/build"
