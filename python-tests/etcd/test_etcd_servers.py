@@ -10,6 +10,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.build import ROOT, clean_env
+from harness.engines.command import check_command
 from harness.etcd import Etcd
 from harness.etcd.users import CHEAP, LOCKS, enable, forget
 from harness.tls import Authority, Pair
@@ -129,6 +130,10 @@ def test_a_token_that_ends(new_etcd: Make, agent: Agent) -> None:
     forget(etcd)
     client.lock("jobs", lease_ms=3000).acquire(1, 0).ok  # needs another lease first
     assert client.counters()["connects"] == 1
+
+
+def test_the_command(etcd: Etcd) -> None:
+    check_command(etcd.url, lambda: len(etcd.keys("job/")) == 2, warnings=1)
 
 
 # ---- TLS

@@ -7,9 +7,11 @@ import sys
 from typing import Any, Callable
 
 import pytest
+from kazoo.security import make_acl, make_digest_acl
 
 from harness.agent import Agent
 from harness.build import ROOT, clean_env
+from harness.engines.command import check_command
 from harness.zookeeper import Zookeeper
 from harness.tls import Authority, Pair
 from harness.waiting import until
@@ -134,6 +136,28 @@ def test_nodes_without_a_user_are_everybodys(zookeeper: Zookeeper, agent: Agent)
     agent.open(zookeeper).lock("job").acquire(1, 0).ok
     (rule,) = zookeeper.admin.get_acls(f"/job/{zookeeper.nodes('job')[0]}")[0]
     assert (rule.perms, rule.id.scheme, rule.id.id) == (31, "world", "anyone")
+
+
+def test_gates_where_users_may_make_no_nodes(new_zookeeper: Make, new_agent: Make) -> None:
+    """Then an operator makes the node of gates, as the docs say."""
+    zookeeper = new_zookeeper()
+    zookeeper.admin.add_auth("digest", "operator:of the shop")
+    operator, everybody = make_digest_acl("operator", "of the shop", all=True), make_acl("world", "anyone", all=True)
+    zookeeper.admin.create("/shop", acl=[operator, make_acl("world", "anyone", read=True)])
+    zookeeper.admin.create("/shop/locks", acl=[everybody])
+    url = zookeeper.url + "/shop"
+    users = [new_agent().open(url, **user) for user in (LOCKS, {"username": "others", "password": "theirs"})]
+    answer = users[0].lock("locks/job").close_gate(60_000)
+    assert answer.status == "DENIED" and "dlock_gates" in answer.message, answer
+    zookeeper.admin.create("/shop/dlock_gates", acl=[everybody])
+    for number in range(80):  # more names than bells: some bells are used by both
+        lock = users[number % 2].lock(f"locks/{number}")
+        lock.close_gate(60_000).ok
+        assert lock.acquire(1, 0).status == "GATE_CLOSED"
+
+
+def test_the_command(zookeeper: Zookeeper) -> None:
+    check_command(zookeeper.url, lambda: len([name for name in zookeeper.nodes("job") if name.startswith("_c_")]) == 2)
 
 
 # ---- TLS
