@@ -9,7 +9,7 @@
 #include "inner.h"
 #include "sys/sys.h"
 
-enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000 };
+enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, FAREWELL = 500 * 1000 };
 
 /* ---- the protocol: HTTP/2 needs no handshake before its first frames */
 
@@ -84,14 +84,6 @@ void dli_grpc_call_free(struct dli_grpc_call *call)
     dli_buffer_free(&call->in);
 }
 
-const char *dli_grpc_answer(const struct dli_grpc_call *call, size_t *size)
-{
-    if (call->in.size < DLI_GRPC_HEAD)
-        return NULL;
-    *size = call->in.size - DLI_GRPC_HEAD;
-    return call->in.bytes + DLI_GRPC_HEAD;
-}
-
 /* ---- the connection */
 
 int dli_grpc_init(struct dli_grpc *grpc)
@@ -138,6 +130,7 @@ static void lose(struct dli_grpc *grpc, const dlock_error *reason)
     end_session(grpc);
     dli_conn_close(grpc->conn);
     grpc->leaves = NULL;
+    grpc->farewell = 0;
     grpc->reason = why;
     fail_all(&grpc->flying, &why);
     if (was_up)
@@ -183,6 +176,23 @@ void dli_grpc_leave(struct dli_grpc *grpc, const char *why)
 {
     if (grpc->session && !grpc->leaves)
         grpc->leaves = why;
+}
+
+void dli_grpc_bid_farewell(struct dli_grpc *grpc)
+{
+    if (!grpc->farewell)
+        grpc->farewell = dli_now() + FAREWELL;
+}
+
+/* Streams would go on for ever: nobody waits for their end. */
+static int is_farewell_over(const struct dli_grpc *grpc, int64_t now)
+{
+    if (now >= grpc->farewell)
+        return 1;
+    for (const struct dli_link *link = grpc->flying.next; link != &grpc->flying; link = link->next)
+        if (!DLI_OBJECT(link, struct dli_grpc_call, link)->method->streaming)
+            return 0;
+    return 1;
 }
 
 static void connect_failed(struct dli_grpc *grpc, int64_t now)
@@ -241,16 +251,19 @@ static void submit(struct dli_grpc *grpc, struct dli_grpc_call *call, int64_t no
 void dli_grpc_begin_first(struct dli_grpc *grpc, struct dli_grpc_call *call)
 {
     dli_grpc_begin(grpc, call);
-    if (grpc->session)
+    if (grpc->session && !grpc->farewell)
         submit(grpc, call, dli_now());
+}
+
+static int may_send(const struct dli_grpc *grpc)
+{
+    return grpc->session && !grpc->leaves && !grpc->farewell && !grpc->hold && !dli_list_empty(&grpc->waiting);
 }
 
 static void send_waiting(struct dli_grpc *grpc, int64_t now)
 {
-    struct dli_link *link;
-
-    while (grpc->session && !grpc->leaves && !grpc->hold && (link = dli_list_pop(&grpc->waiting)))
-        submit(grpc, DLI_OBJECT(link, struct dli_grpc_call, link), now);
+    while (may_send(grpc))
+        submit(grpc, DLI_OBJECT(dli_list_pop(&grpc->waiting), struct dli_grpc_call, link), now);
 }
 
 /* Read what is there. 0, or -1: the connection is over. */
@@ -331,6 +344,8 @@ void dli_grpc_step(struct dli_grpc *grpc, int64_t now)
     if (end_late(grpc, &grpc->flying, now))
         dli_grpc_leave(grpc, "does not answer");
     end_late(grpc, &grpc->waiting, now);
+    if (grpc->session && grpc->farewell && is_farewell_over(grpc, now))
+        dli_grpc_leave(grpc, "is about to stop");
     if (grpc->leaves)
         leave(grpc);
 }
@@ -349,9 +364,10 @@ int64_t dli_grpc_alarm(const struct dli_grpc *grpc)
 {
     int64_t at = earliest(&grpc->waiting, earliest(&grpc->flying, INT64_MAX));
 
-    if (grpc->leaves || (grpc->session && ((!grpc->hold && !dli_list_empty(&grpc->waiting)) ||
-                                           nghttp2_session_want_write(grpc->session))))
+    if (grpc->leaves || may_send(grpc) || (grpc->session && nghttp2_session_want_write(grpc->session)))
         return 0;
+    if (grpc->farewell && grpc->farewell < at)
+        at = grpc->farewell;
     if (dli_conn_under_way(grpc->conn) && grpc->conn->deadline < at)
         return grpc->conn->deadline;
     if (!grpc->session && !dli_conn_under_way(grpc->conn) && !grpc->shut && grpc->next_at < at)

@@ -78,6 +78,14 @@ static size_t first_message(const struct dli_buffer *in)
     return in->size < size ? 0 : size;
 }
 
+const char *dli_grpc_answer(const struct dli_grpc_call *call, size_t *size)
+{
+    if (call->in.size < DLI_GRPC_HEAD)
+        return NULL;
+    *size = call->in.size - DLI_GRPC_HEAD;
+    return call->in.bytes + DLI_GRPC_HEAD;
+}
+
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t size,
                    void *owner)
 {
@@ -138,8 +146,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct dli_grpc *grpc = owner;
 
     (void)session;
-    if (frame->hd.type == NGHTTP2_GOAWAY) /* the member stops: no new streams there */
-        dli_grpc_leave(grpc, "is about to stop");
+    if (frame->hd.type == NGHTTP2_GOAWAY)
+        dli_grpc_bid_farewell(grpc);
     return 0;
 }
 

@@ -34,4 +34,7 @@ int dli_grpc_unfit(const struct dli_grpc_call *call);
 /* ---- channel.c: the call is out of the channel and has ended. */
 void dli_grpc_ended(struct dli_grpc_call *call);
 
+/* The member takes no more calls. It is left when those under way have ended, or soon. */
+void dli_grpc_bid_farewell(struct dli_grpc *grpc);
+
 #endif
