@@ -90,7 +90,8 @@ static const struct meaning {
 } meanings[] = {
     {DLI_ZK_UNIMPLEMENTED, DLOCK_WRONG_SETUP, "is older than 3.5: replace it"},
     {DLI_ZK_BAD_ARGUMENTS, DLOCK_INVALID_NAME, "takes no such name for a node"},
-    {DLI_ZK_NO_AUTH, DLOCK_DENIED, "gives no right to the nodes of this lock, or to dlock_gates: the ACL names other users"},
+    {DLI_ZK_NO_AUTH, DLOCK_DENIED,
+     "gives no right to the nodes of this lock, or to dlock_gates: the ACL names other users"},
     {DLI_ZK_INVALID_ACL, DLOCK_DENIED, "does not know the user that the nodes are to belong to"},
     {DLI_ZK_AUTH_FAILED, DLOCK_DENIED, "refused the user name or password"},
     {DLI_ZK_NO_CHILDREN, DLOCK_WRONG_KIND, "has an ephemeral node where the name of the lock is"},
