@@ -143,7 +143,8 @@ foreign() {
     local dir=$1 platform=$2 arch=$3 package=$4 program=$5
     inside "$dir" / sh -ec 'dpkg --add-architecture "$1"; apt-get -qq update
         apt-get -qq -y --no-install-recommends --download-only install "$2:$1"
-        mkdir -p /srv/other /srv/bin; for package in /var/cache/apt/archives/*_"$1".deb /var/cache/apt/archives/*_all.deb; do [ ! -e "$package" ] || dpkg-deb -x "$package" /srv/other; done' - "$arch" "$package" >"$dir.apt.log" 2>&1 ||
+        mkdir -p /srv/other /srv/bin; for package in /var/cache/apt/archives/*_"$1".deb /var/cache/apt/archives/*_all.deb; do [ ! -e "$package" ] || dpkg-deb -x "$package" /srv/other; done
+        [ -e /srv/other/lib ] || ln -s usr/lib /srv/other/lib' - "$arch" "$package" >"$dir.apt.log" 2>&1 ||
         { tail -n 20 "$dir.apt.log"; fail "$package for $arch: see $dir.apt.log"; }
     install_in "$dir" qemu-user-static
     printf '#!/bin/sh\n%s exec qemu-%s-static -L /srv/other /srv/other/usr/bin/%s "$@"\n' "${*:6}" "$platform" "$program" >"$dir/srv/bin/$program"
