@@ -686,6 +686,9 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_s
     all_expire(wire.redis)
 
 
+LIFE = 100  # ms that a waiter lives without a probe
+
+
 @pytest.mark.parametrize("how", ["stops", "leaves", "granted", "dead", "gate"])
 @pytest.mark.parametrize("listening", [1, 2])
 def test_ears_go_with_their_waiter(wire: Wire, who: Callable[..., Who], listening: int, how: str) -> None:
@@ -694,7 +697,7 @@ def test_ears_go_with_their_waiter(wire: Wire, who: Callable[..., Who], listenin
     a, b, c = who(), who(), who()
     wire.acquire(a)
     for _ in range(2):  # the second time, it probes
-        wire.acquire(b, LINE, listening=listening, beat=1 if how == "dead" else BEAT)
+        wire.acquire(b, LINE, listening=listening, beat=LIFE if how == "dead" else BEAT)
         assert ears() == listening
     assert wire.inspect()[4] == 1
     if how == "stops":
@@ -706,7 +709,7 @@ def test_ears_go_with_their_waiter(wire: Wire, who: Callable[..., Who], listenin
         assert wire.holder() == {b.raw: b"1"}
     elif how == "dead":
         wire.acquire(c, LINE)
-        after_ms(wire.redis, 2)
+        after_ms(wire.redis, 2 * LIFE)
         wire.release(a, listening=listening)
         assert wire.holder() == {c.raw: b"1"}
     else:
