@@ -26,9 +26,10 @@ from harness.proxy import Proxy
 from harness.server import Server
 from harness.tally import COUNTS
 
-# The order of files. Those of FIRST take long and wait for others, so they begin early. Those of LAST only compute or compile: whoever
-# runs beside them would be late, so they come when all others are done. The tests of APART share nothing: each may run in any worker.
-FIRST = ("test_redisson.py", "test_redisson_cluster.py", "test_many.py", "test_aio.py", "test_memory.py", "test_matrix.py", "test_script_costs.py")
+# The order of files. Those of FIRST are heavy and have deadlines: one worker runs them one after another, from the beginning. Those of
+# LAST only compute or compile: whoever runs beside them would be late, so they come when all others are done. The tests of APART share
+# nothing: each may run in any worker.
+FIRST = ("test_redisson.py", "test_memory.py", "test_redisson_cluster.py", "test_script_costs.py")
 LAST = ("test_release.py", "test_packages.py", "test_simulator.py", "test_models.py", "test_simulator_mutants.py", "test_worlds.py")
 APART = (*LAST[2:], "test_many.py", "test_zookeeper_mutants.py", "test_etcd_mutants.py", "test_memory_mutants.py")
 
@@ -112,13 +113,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One worker runs a whole file, except for the files of APART."""
+    """One worker runs a whole file, except for the files of APART. One runs all of FIRST."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByFile(LoadFileScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            return nodeid if file.rpartition("/")[2] in APART else file
+            scope: str = super()._split_scope(nodeid)
+            file = scope.rpartition("/")[2]
+            return nodeid if file in APART else "first" if file in FIRST else scope
 
     return ByFile(config, log)
 
