@@ -111,13 +111,15 @@ to 300 ms and redis-semaphore after 10 ms, as they come; simple-redis-mutex hear
 }
 
 
-def rivals_of(language: str, way: str, ways: list[str]) -> list[str]:
-    """Whom this way of ours is compared with: Python's with redis-py, of the same manner; Rust's tasks with tasks; others with the fastest."""
+def rivals_of(language: str, way: str, ways: list[str]) -> tuple[str, list[str]]:
+    """Whose rate this way of ours is compared with: Python's with redis-py, of the same manner; Rust's tasks with tasks; others with the
+    fastest of all.
+    """
     if language == "Python":
-        return ["redis-py-aio" if "aio" in way else "redis-py"]
+        return "redis-py's", ["redis-py-aio" if "aio" in way else "redis-py"]
     if way == "dlock-tasks":
-        return ["rslock"]
-    return [other for other in ways if not other.startswith("dlock")]
+        return "rslock's", ["rslock"]
+    return "the fastest rival's", [other for other in ways if not other.startswith("dlock")]
 
 
 def languages(bench: Bench) -> list[Section]:
@@ -140,9 +142,9 @@ def languages(bench: Bench) -> list[Section]:
             groups[language].append(bars(f"{language}: {what.removesuffix('/s')}, {case}", {way: NAMES[way] for way in ways}, results,
                                          lambda result: result[field], ours))
             for way in ours:
-                whose = "redis-py's" if language == "Python" else "rslock's" if way == "dlock-tasks" else "the fastest rival's"
+                whose, rivals = rivals_of(language, way, ways)
                 name = NAMES[way].replace("libdlock", language, 1)
-                ratio = times(results[way], fastest(results, rivals_of(language, way, ways), field), field)
+                ratio = times(results[way], fastest(results, rivals, field), field)
                 targets.append(Target(name, f"{what} to {whose}, {case}", ratio, bound, False))
     head = ["case", "way", "pairs/s", "hand-offs/s", "p50 us", "p99 us"]
     last = list(WAYS)[-1]

@@ -92,12 +92,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.no_tsan)
 
 
-def place(file: str) -> int:
-    return FIRST.index(file) - len(FIRST) if file in FIRST else LAST.index(file) + 1 if file in LAST else 0
-
-
-# The garbage collector takes a third of the time of a collection, and finds nothing. What was collected stays until the end.
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """The garbage collector takes a third of the time, and finds nothing. What was collected stays until the end."""
+    gc.disable()
+    yield
     gc.freeze()
     gc.enable()
 
@@ -108,7 +107,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         about = {item: is_about(item, word.lower()) for item in items}
         config.hook.pytest_deselected(items=[item for item in items if not about[item]])
         items[:] = [item for item in items if about[item]]
-    items.sort(key=lambda item: place(item.path.name))
+    items.sort(key=lambda item: (item.path.name not in FIRST, item.path.name in LAST))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -156,7 +155,6 @@ def pytest_report_header() -> str:
 
 
 def pytest_configure() -> None:
-    gc.disable()
     if not LIBRARY.exists():
         pytest.exit(f"{LIBRARY} is missing: run ./dev build, or ./dev test", returncode=2)
 

@@ -18,7 +18,7 @@ from typing import Any, Iterator
 
 import pytest
 
-from harness.build import LIBRARY, ROOT, clean_env
+from harness.build import LIBRARY, ROOT, build_library, clean_env
 from harness.server import Server
 
 GO = os.environ.get("DLOCK_GO") or shutil.which("go")
@@ -44,9 +44,7 @@ class Installed:
 
     def __init__(self, folder: pathlib.Path) -> None:
         build, self.prefix = folder / "build", folder / "prefix"
-        setup = ["meson", "setup", build, ROOT, f"--prefix={self.prefix}", "--buildtype=plain", "-Dprefer_static=true", "-Detcd=disabled"]
-        for command in [*setup, "-Dtests=false", "-Ddemo=false", "-Dcommand=false", "-Dman=disabled"], ["ninja", "-C", build, "libdlock.so.1"]:
-            subprocess.run(command, check=True, env=clean_env(), stdout=subprocess.DEVNULL)
+        build_library(build, f"--prefix={self.prefix}", "-Dprefer_static=true", "-Detcd=disabled", "-Dcommand=false", "-Dman=disabled")
         install = ["meson", "install", "-C", build, "--no-rebuild"]
         subprocess.run(install, check=True, env=clean_env(), stdout=subprocess.DEVNULL)
         self.library = next(self.prefix.rglob("libdlock.so.1"))

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -21,6 +22,7 @@ from harness.waiting import wait_until
 
 PROGRAM = str(BUILD / "tools/dlock/dlock")
 LONG = 30  # seconds; nothing here takes as long
+HOLD = ["sh", "-c", "echo ready; exec sleep 600"]
 
 
 def environment(url: str | None, **more: str) -> dict[str, str]:
@@ -89,6 +91,18 @@ class Running:
         for pipe in (self.process.stdout, self.process.stderr):
             if pipe:
                 pipe.close()
+
+
+def call(server: Any, *words: str, code: int = 0, **more: Any) -> str:
+    """What it prints, to stdout when it is well, else to stderr."""
+    done = dlock(*words, url=server.url, **more)
+    assert done.returncode == code, done.stderr
+    assert not done.stderr if code == 0 else is_sentence(done.stderr) or code in (1, 2) and not done.stderr, done.stderr
+    return done.stdout if not done.stderr else done.stderr
+
+
+def objects(server: Any, *words: str, code: int = 0) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in call(server, *words, "--json", code=code).splitlines()]
 
 
 def is_sentence(text: str) -> bool:

@@ -13,22 +13,9 @@ from harness.quorum import Quorum
 from harness.sentinel import Watched
 from harness.server import Server
 from harness.waiting import wait_until
-from shell import PROGRAM, Running, dlock, is_sentence
+from shell import HOLD, PROGRAM, Running, call, dlock, is_sentence, objects
 
 Make = Callable[..., Any]
-HOLD = ["sh", "-c", "echo ready; exec sleep 600"]
-
-
-def call(server: Server, *words: str, code: int = 0, **more: Any) -> str:
-    """What it prints, to stdout when it is well, else to stderr."""
-    done = dlock(*words, url=server.url, **more)
-    assert done.returncode == code, done.stderr
-    assert not done.stderr if code == 0 else is_sentence(done.stderr) or code in (1, 2) and not done.stderr, done.stderr
-    return done.stdout if not done.stderr else done.stderr
-
-
-def objects(server: Server, *words: str, code: int = 0) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in call(server, *words, "--json", code=code).splitlines()]
 
 
 @pytest.fixture

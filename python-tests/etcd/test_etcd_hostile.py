@@ -1,7 +1,6 @@
 """Servers that are not etcd, or lie: a clear failure in time, no crash, and service when a good one answers."""
 from __future__ import annotations
 
-import contextlib
 import random
 import socket
 import struct
@@ -12,6 +11,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.etcd import Etcd
+from harness.proxy import Hook, Proxy
 
 DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY = 0, 1, 3, 4, 5, 6, 7
 END_STREAM, END_HEADERS = 1, 4
@@ -47,6 +47,7 @@ def framed(message: bytes) -> bytes:
     return b"\0" + struct.pack(">I", len(message)) + message
 
 
+FAREWELL = frame(GOAWAY, 0, 0, struct.pack(">II", 2**31 - 1, 0))  # calls under way may end
 NOISE = random.Random(7).randbytes(5000)
 ANSWERS: dict[str, Callable[[int], bytes]] = {
     "refused": only("8", "etcdserver: mvcc: database space exceeded"),
@@ -64,7 +65,7 @@ ANSWERS: dict[str, Callable[[int], bytes]] = {
     + frame(DATA, 0, stream, b"\0\xff\xff\xff\xff" + bytes(1000)),
     "a reset": lambda stream: frame(RESET, 0, stream, struct.pack(">I", 7)),
     "a farewell": lambda stream: frame(GOAWAY, 0, 0, struct.pack(">II", 0, 0)),
-    "a farewell and no more": lambda stream: frame(GOAWAY, 0, 0, struct.pack(">II", 2**31 - 1, 0)),
+    "a farewell and no more": lambda stream: FAREWELL,
     "data of no stream": lambda stream: frame(DATA, 0, stream + 2, b"x"),
     "a promise": lambda stream: frame(PUSH, END_HEADERS, stream, struct.pack(">I", 2) + b"\x88"),
     "a huge frame": lambda stream: b"\xff\xff\xff" + bytes((DATA, 0)) + struct.pack(">I", stream) + bytes(20000),
@@ -161,62 +162,23 @@ def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Calla
 # ---- a member that stops
 
 
-class Stopping:
-    """A proxy of a member. Before the next answer to a unary call it says that the member takes no more calls."""
+def test_a_member_that_stops_answers_what_is_under_way(etcd: Etcd, agent: Agent, new_proxy: Callable[..., Proxy]) -> None:
+    """It says farewell just before its answer. The next call uses a new connection."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = agent.open(f"etcd://{proxy.host}:{proxy.port}")
 
-    def __init__(self, port: int) -> None:
-        self.to, self.links, self.said, self.stops = port, 0, 0, threading.Event()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+    def stops() -> Hook:
+        return proxy.down.on(b"", lambda link, _: link.client.sendall(FAREWELL), times=1)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self.listener.accept()
-                self.links += 1
-                far = socket.create_connection(("127.0.0.1", self.to))
-                threading.Thread(target=self._copy, args=(near, far, lambda data: data), daemon=True).start()
-                threading.Thread(target=self._copy, args=(far, near, self._answers(bytearray())), daemon=True).start()
-
-    def _copy(self, one: socket.socket, other: socket.socket, change: Callable[[bytes], bytes]) -> None:
-        with contextlib.suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(change(data))
-        for end in one, other:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def _answers(self, rest: bytearray) -> Callable[[bytes], bytes]:
-        def change(data: bytes) -> bytes:
-            out = b""
-            rest.extend(data)
-            while len(rest) >= 9 and len(rest) >= 9 + (size := int.from_bytes(rest[:3], "big")):
-                if rest[3] == HEADERS and self.stops.is_set():
-                    self.stops.clear()
-                    self.said += 1
-                    out += frame(GOAWAY, 0, 0, struct.pack(">II", 2**31 - 1, 0))
-                out += rest[: 9 + size]
-                del rest[: 9 + size]
-            return out
-
-        return change
-
-
-def test_a_member_that_stops_answers_what_is_under_way(etcd: Etcd, agent: Agent) -> None:
-    """The next call uses a new connection."""
-    proxy = Stopping(etcd.nodes[0].port)
-    client = agent.open(f"etcd://127.0.0.1:{proxy.port}")
     client.ping(5000).ok
     for links in range(2, 6):
-        proxy.stops.set()
+        said = stops()
         client.ping(5000).ok
         client.ping(5000).ok
-        assert (proxy.said, proxy.links) == (links - 1, links)
+        assert (said.count, proxy.connections) == (1, links)
     lock = client.lock("job")
     token = lock.acquire(1, 0).ok.token
-    proxy.stops.set()
+    stops()
     lock.release(1).ok
     assert lock.acquire(1, 0).ok.token > token
     lock.release(1).ok
-    proxy.listener.close()

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import pytest
 
 from harness.agent import Agent
-from harness.build import ROOT, clean_env
+from harness.build import ROOT, build_library, clean_env
 from harness.engines.command import check_command
 from harness.etcd import Etcd
 from harness.etcd.users import CHEAP, LOCKS, enable, forget
@@ -133,7 +133,7 @@ def test_a_token_that_ends(new_etcd: Make, agent: Agent) -> None:
 
 
 def test_the_command(etcd: Etcd) -> None:
-    check_command(etcd.url, lambda: len(etcd.keys("job/")) == 2, warnings=1)
+    check_command(etcd, lambda: len(etcd.keys("job/")) == 2, warnings=1)
 
 
 # ---- TLS
@@ -209,11 +209,8 @@ def test_several_locks_are_one_transaction(etcd: Etcd, new_agent: Make) -> None:
 @pytest.mark.timeout(300)
 def test_a_build_without_etcd(tmp_path: pathlib.Path) -> None:
     """It says so by the name of the build option, needs no library of etcd's, and does the rest."""
-    for command in (["meson", "setup", tmp_path, ROOT, "-Detcd=disabled", "--buildtype=plain", "-Dtests=false", "-Ddemo=false", "-Dwerror=true"],
-                    ["ninja", "-C", tmp_path, "libdlock.so.1"]):  # fmt: skip
-        done = subprocess.run([*map(str, command)], env=clean_env(), capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout + done.stderr
-    needed = subprocess.run(["readelf", "-d", tmp_path / "libdlock.so.1"], capture_output=True, text=True, check=True).stdout
+    library = build_library(tmp_path, "-Detcd=disabled", "-Dwerror=true")
+    needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
     assert "hiredis" in needed and "nghttp2" not in needed and "protobuf" not in needed
     text = """
 import sys
@@ -227,6 +224,6 @@ try:
 except dlock.Unsupported as error:
     print(error)
 """
-    environment = clean_env(DLOCK_LIBRARY=str(tmp_path / "libdlock.so.1"))
+    environment = clean_env(DLOCK_LIBRARY=str(library))
     done = subprocess.run([sys.executable, "-c", text, ROOT / "bindings/python"], env=environment, capture_output=True, text=True)
     assert done.stderr == "" and "build option etcd" in done.stdout

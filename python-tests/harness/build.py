@@ -5,6 +5,7 @@ import atexit
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -27,6 +28,14 @@ def preloadable(name: str) -> str:
     link.symlink_to(path)
     atexit.register(shutil.rmtree, link.parent, ignore_errors=True)
     return str(link)
+
+
+def build_library(folder: pathlib.Path, *options: str) -> pathlib.Path:
+    """The library of this tree, compiled in a folder with these options of meson, and without optimisation, which takes most of the time."""
+    for command in (["meson", "setup", folder, ROOT, "--buildtype=plain", "-Dtests=false", "-Ddemo=false", *options], ["ninja", "-C", folder, "libdlock.so.1"]):
+        done = subprocess.run([str(word) for word in command], env=clean_env(), capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "libdlock.so.1"
 
 
 def clean_env(**more: str) -> dict[str, str]:

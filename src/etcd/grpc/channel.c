@@ -344,7 +344,7 @@ void dli_grpc_step(struct dli_grpc *grpc, int64_t now)
     if (end_late(grpc, &grpc->flying, now))
         dli_grpc_leave(grpc, "does not answer");
     end_late(grpc, &grpc->waiting, now);
-    if (grpc->session && grpc->farewell && is_farewell_over(grpc, now))
+    if (grpc->farewell && is_farewell_over(grpc, now))
         dli_grpc_leave(grpc, "is about to stop");
     if (grpc->leaves)
         leave(grpc);
