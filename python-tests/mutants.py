@@ -700,7 +700,7 @@ ETCD = (
     )), "test_etcd_faults.py", "l23"),
     (Mutant(972, "a commit that etcd refuses without space was not done", edits=(
         ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
-    )), "test_etcd_transactions.py", "l23"),
+    )), "test_etcd_hostile.py", "l23"),
     (Mutant(973, "a commit waits for a session that is over", edits=(
         ("etcd/prepare.c", "    if (job->session->over)\n        find_session(job);\n    else\n        dli_etcd_refresh", "    if (job->session->id == 0)\n        find_session(job);\n    else\n        dli_etcd_refresh"),
     )), "test_etcd_transactions.py", "lease_is_gone"),
@@ -1039,9 +1039,9 @@ MEMORY = (
 )  # fmt: skip
 
 
-def rows(mutants: Sequence[Mutant], late: Container[int] = (), seconds: int = 200) -> list[Any]:
-    """Parameters of a test. Those whose numbers are in late take long, and have so many seconds."""
-    marks = [pytest.mark.timeout(seconds)]
+def rows(mutants: Sequence[Mutant], late: Container[int] = ()) -> list[Any]:
+    """Parameters of a test. Those whose numbers are in late take long, and have 200 seconds."""
+    marks = [pytest.mark.timeout(200)]
     return [pytest.param(one, id=f"{one.number}: {one.what}", marks=marks if one.number in late else []) for one in mutants]
 
 

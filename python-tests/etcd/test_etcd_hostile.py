@@ -1,6 +1,7 @@
 """Servers that are not etcd, or lie: a clear failure in time, no crash, and service when a good one answers."""
 from __future__ import annotations
 
+import concurrent.futures
 import random
 import socket
 import struct
@@ -11,7 +12,8 @@ import pytest
 
 from harness.agent import Agent
 from harness.etcd import Etcd
-from harness.proxy import Hook, Proxy
+from harness.proxy import Hook, Link, Proxy
+from harness.waiting import until
 
 DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY = 0, 1, 3, 4, 5, 6, 7
 END_STREAM, END_HEADERS = 1, 4
@@ -157,6 +159,39 @@ def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Calla
         client = agent.open(f"etcd://{hosts}", command_timeout_ms=300)
         client.lock(f"job{number}").acquire(1, 20000).ok
         client.close(5000).ok
+
+
+# ---- a refusal that is not true
+
+
+def stream_with(words: bytes, data: bytes) -> int:
+    """The stream of the frame with these words."""
+    while words not in data[9 : 9 + int.from_bytes(data[:3], "big")]:
+        data = data[9 + int.from_bytes(data[:3], "big") :]
+    return int.from_bytes(data[5:9], "big")
+
+
+def test_l23_a_refused_commit_may_be_done(etcd: Etcd, agent: Agent, new_proxy: Callable[..., Proxy]) -> None:
+    """etcd refuses the write that fills its space, and has done it. The library reads the marker before it says what happened."""
+    proxy = new_proxy(etcd.nodes[0])
+    sent: list[tuple[Link, int]] = []
+
+    def note(link: Link, data: bytes) -> None:
+        proxy.down.blackhole = True
+        sent.append((link, stream_with(b"done all the same", data)))
+
+    proxy.up.on(b"done all the same", note, times=1)
+    txn = agent.open(f"etcd://{proxy.host}:{proxy.port}").txn()
+    txn.watch("k").ok
+    txn.set("k", "done all the same", -1).ok
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        commit = pool.submit(txn.commit)
+        until(lambda: etcd.call("kv/range", key="k").get("kvs") and proxy.down.fired["blackhole"])
+        link, stream = sent[0]
+        link.client.sendall(only("8", "etcdserver: mvcc: database space exceeded")(stream))
+        link.stranded, proxy.down.blackhole = True, False
+        link.cut()
+        commit.result().ok
 
 
 # ---- a member that stops

@@ -1,14 +1,16 @@
 /*
- * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has four words. A
+ * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has six words. A
  * thread whose futex wait with a timeout began while the first word was 1 goes on only when that word is 0. This concerns
  * waits by syscall() only: the library's, not those of the C library; and there those of waiters, not those for an
  * answer of the server, which have no timeout. A thread that writes to the descriptor whose number is the
- * third word stops where it next locks a mutex, until that word is 0. The second and the fourth word count stopped
+ * third word stops where it next locks a mutex, until that word is 0. A client's thread that sleeps
+ * stops within a millisecond, if the fifth word is 1, until that word is 0: what happens meanwhile does not wake it. The second, the fourth and the sixth word count stopped
  * threads.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,17 +25,19 @@ static uint32_t *page;
 static long (*next)(long number, ...);
 static int (*next_trylock)(pthread_mutex_t *mutex);
 static ssize_t (*next_write)(int fd, const void *bytes, size_t size);
+static int (*next_poll)(struct pollfd *fds, nfds_t count, int timeout);
 static __thread int told;
 
 __attribute__((constructor)) static void map_page(void)
 {
     int fd = open(getenv("DLOCK_LATE"), O_RDWR | O_CLOEXEC);
-    void *memory = mmap(NULL, 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, 24, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     *(void **)&next = dlsym(RTLD_NEXT, "syscall");
     *(void **)&next_trylock = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
     *(void **)&next_write = dlsym(RTLD_NEXT, "write");
-    if (fd < 0 || memory == MAP_FAILED || !next || !next_trylock || !next_write)
+    *(void **)&next_poll = dlsym(RTLD_NEXT, "poll");
+    if (fd < 0 || memory == MAP_FAILED || !next || !next_trylock || !next_write || !next_poll)
         abort();
     close(fd);
     page = memory;
@@ -81,4 +85,27 @@ int pthread_mutex_trylock(pthread_mutex_t *mutex)
     }
     told = 0;
     return next_trylock(mutex);
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    int found;
+
+    if (count == 1 || timeout >= 0)
+        return next_poll(fds, count, timeout);
+    do {
+        if (__atomic_load_n(&page[4], __ATOMIC_SEQ_CST)) {
+            __atomic_add_fetch(&page[5], 1, __ATOMIC_SEQ_CST);
+            keep(&page[4]);
+        }
+        found = next_poll(fds, count, 1);
+    } while (found == 0);
+    return found;
+}
+
+/* What poll is with -D_FORTIFY_SOURCE. */
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
+{
+    return count * sizeof *fds <= size ? poll(fds, count, timeout) : -1;
 }
