@@ -376,7 +376,7 @@ class Gathering:
 @pytest.mark.parametrize("rounds", times(6, 18))
 @pytest.mark.parametrize("ends", ["timed out", "cancelled"])
 def test_a10_nobody_wants_the_grant(server: Server, agent: Agent, new_proxy: Make, ends: str, rounds: int) -> None:
-    limit, many, proxy = 300, 16, new_proxy(server)
+    limit, many, proxy = 1000 if SANITIZED else 300, 16, new_proxy(server)
     client = agent.open(proxy, command_timeout_ms=limit, private_connections=many, **FAST)
     names = [f"a10 {i}" for i in range(many)]
     locks = [client.lock(name) for name in names]

@@ -4,6 +4,7 @@ test_replicas.py.
 from __future__ import annotations
 
 import pathlib
+import re
 import threading
 from typing import Any, Callable, Iterator
 
@@ -147,7 +148,8 @@ def test_e03_short_on_a_cluster(agent: Agent, cluster: Cluster, many: int | str,
         with asleep(replica_of(cluster, "short")):
             answer = lock.acquire(1, 2000 * (turn % 2))
             assert answer.status == "NOT_REPLICATED" and answer.retryable
-            assert f"0 of 1 replicas of 127.0.0.1:{cluster.owner('short').port}" in answer.message
+            said = "(0 of 1|no answer from 1) replicas of 127.0.0.1:"  # a busy server may be late with its "0"
+            assert re.search(f"{said}{cluster.owner('short').port}", answer.message), answer
             until(lambda: cluster.command("EXISTS", "short", key="short") == 0)
             assert lock.state(1) == "NONE"
             other.acquire(2, 0).ok

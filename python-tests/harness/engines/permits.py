@@ -10,6 +10,7 @@ import pytest
 
 from ..build import LIBRARY, ROOT
 from ..proxy import Link, Proxy
+from ..waiting import until
 
 # Threads of one process take permits, and say when: begin, end, permits, token.
 WORKER = """
@@ -74,13 +75,16 @@ def check_changes_meanwhile(new_agent: Callable[..., Any], engine: Any, proxy: P
     far = new_agent().open(engine).lock("seats", kind="permit_semaphore")
     far.permits_set(100).ok
 
-    def meanwhile(link: Link, _data: bytes) -> None:
+    def meanwhile(link: Link, data: bytes) -> None:
         nonlocal seen
         seen += 1
-        if seen == 2 and acted:  # the write, behind the reading
-            link.loses_reply = True
-        elif seen == 2:
+        if seen == 2:  # the write, behind the reading
+            proxy.down.hold()
+            if acted:
+                link.server.sendall(data)
+                until(lambda: far.permits().ok.value == 101)
             link.cut()
+            proxy.down.release()
         elif seen == 3:  # the reading of the next try
             for _ in range(others):
                 far.permits_add(1000).ok

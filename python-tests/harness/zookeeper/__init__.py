@@ -29,6 +29,7 @@ from kazoo.exceptions import NoNodeError, NotEmptyError
 from ..build import clean_env
 from ..server import free_port
 from ..tally import saw
+from ..waiting import until
 
 MEMORY = "/dev/shm"  # every write is synced, and others use the disk
 JARS = os.environ.get("DLOCK_ZOOKEEPER", "/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar:/usr/share/java/netty-codec.jar:/usr/share/java/netty-resolver.jar")
@@ -210,6 +211,13 @@ class Zookeeper:
         while (leader := self.leader()) is not member:
             leader.restart()
             assert self.is_up(60)
+
+    def leave(self, member: Member) -> None:
+        """The leader stops, and starts again when another member leads."""
+        member.kill()
+        until(lambda: any(other.mode() == "leader" for other in self.members), 60)
+        member.start(self.members)
+        assert self.is_up(60)
 
     def end(self) -> None:
         for member in self.members:
