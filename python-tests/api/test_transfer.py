@@ -19,8 +19,9 @@ Make = Callable[..., Agent]
 
 
 def given(lock: Lock, owner: int = 1) -> bytes:
-    """A grant that is acquired and exported."""
-    lock.acquire(owner, 0).ok
+    """A grant that is acquired and exported. A busy replica may be late with its answer."""
+    until(lambda: lock.acquire(owner, 0).status != "NOT_REPLICATED")
+    assert lock.state(owner) == "HELD"
     return bytes.fromhex(lock.export(owner, 600).ok.grant.replace("%", ""))
 
 
