@@ -30,7 +30,8 @@ def group(axes: Any, top: float, one: Bars) -> list[tuple[float, str]]:
         if ratio:
             text += f" · {number(ratio.median)}x" + (" the best other" if one.others > 1 else "")
             colour = OURS if ratio.median >= 1 else LESS
-        axes.text(rate.median, top + place, text, va="center", ha="left", color=colour, weight="bold" if ratio else "normal")
+        where = {} if rate.median else {"transform": axes.get_yaxis_transform()}  # a logarithmic axis has no 0: at its left end
+        axes.text(rate.median, top + place, text, va="center", ha="left", color=colour, weight="bold" if ratio else "normal", **where)
         labels.append((top + place, name.replace("`", "")))
     return labels
 
