@@ -128,8 +128,9 @@ def test_a_call_costs_the_same_in_any_crowd(wire: RwWire, kept_as: Callable[[str
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, kept_as: Callable[[str], None], kind: str) -> None:
+    """One call removes so few for certain: picks from an old server may be smaller, unless there are few enough to be returned whole."""
     kept_as(kind)
-    for count in MOST - 8, 3 * MOST:
+    for count in SOME if kind == "old" else MOST - 8, 3 * MOST:
         with redis_server.client() as subscriber:
             subscriber.subscribe(wire.channel)
             dead(wire, count)
@@ -137,7 +138,7 @@ def test_the_last_that_lives_opens_the_lock(redis_server: Server, wire: RwWire, 
             assert wire.read_release(hold) == 1
             if count > MOST:  # more than one call may remove: a waiter is told to probe, and probes on
                 while (reply := wire.write(w))[0] == 0:
-                    assert reply[1:] == [1, 1] and (tries := tries + 1) <= 2 * count // MOST  # some picks are smaller
+                    assert reply[1:] == [1, 1] and (tries := tries + 1) <= 4 * count // MOST  # some picks are smaller
                 assert wire.fields() == {"mode": "write", w.writer: 1} and wire.write_release(w) == 1
             assert wire.fields() == {}
             said = []
