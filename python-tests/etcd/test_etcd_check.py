@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent import Agent, Client
 from harness.build import BUILD
-from harness.etcd import Etcd, Node, encoded
+from harness.etcd import Etcd, Node, encoded, url
 from harness.proxy import Proxy
 from harness.tally import saw
 
@@ -102,7 +102,7 @@ def test_versions(etcd: Etcd, agent: Agent, version: str, name: str) -> None:
     try:
         series, _, patch = version.rpartition(".")
         proxy.down.swap = (real.encode(), f"{series}.{patch.zfill(len(real) - len(series) - 1)}".encode())
-        found = findings(agent.open(f"etcd://{proxy.host}:{proxy.port}"))
+        found = findings(agent.open(url(proxy)))
         assert found.keys() - {"OPEN"} == ({name} if name else set()) and proxy.down.fired["swap"] > 0
     finally:
         proxy.close()

@@ -11,9 +11,8 @@ from harness.agent import Agent, now
 from harness.build import LIBRARY
 from harness.engines.forks import check_apart, check_not_kept
 from harness.engines.nth import Nth
-from harness.etcd import Etcd
+from harness.etcd import Etcd, url
 from harness.faults import times
-from harness.proxy import Proxy
 from harness.tally import tell
 from harness.waiting import until
 
@@ -22,10 +21,6 @@ os.environ.setdefault("DLOCK_LIBRARY", str(LIBRARY))
 import dlock
 
 Make = Callable[..., Any]
-
-
-def url(proxy: Proxy) -> str:
-    return f"etcd://{proxy.host}:{proxy.port}"
 
 
 # ---- messages

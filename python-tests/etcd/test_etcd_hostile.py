@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent
-from harness.etcd import Etcd
+from harness.etcd import Etcd, url
 from harness.proxy import Hook, Link, Proxy
 from harness.waiting import until
 
@@ -181,12 +181,12 @@ def test_l23_a_refused_commit_may_be_done(etcd: Etcd, agent: Agent, new_proxy: C
         sent.append((link, stream_with(b"done all the same", data)))
 
     proxy.up.on(b"done all the same", note, times=1)
-    txn = agent.open(f"etcd://{proxy.host}:{proxy.port}").txn()
+    txn = agent.open(url(proxy)).txn()
     txn.watch("k").ok
     txn.set("k", "done all the same", -1).ok
     with concurrent.futures.ThreadPoolExecutor() as pool:
         commit = pool.submit(txn.commit)
-        until(lambda: etcd.call("kv/range", key="k").get("kvs") and proxy.down.fired["blackhole"])
+        until(lambda: etcd.found("k") and proxy.down.fired["blackhole"])
         link, stream = sent[0]
         link.client.sendall(only("8", "etcdserver: mvcc: database space exceeded")(stream))
         link.stranded, proxy.down.blackhole = True, False
@@ -200,7 +200,7 @@ def test_l23_a_refused_commit_may_be_done(etcd: Etcd, agent: Agent, new_proxy: C
 def test_a_member_that_stops_answers_what_is_under_way(etcd: Etcd, agent: Agent, new_proxy: Callable[..., Proxy]) -> None:
     """It says farewell just before its answer. The next call uses a new connection."""
     proxy = new_proxy(etcd.nodes[0])
-    client = agent.open(f"etcd://{proxy.host}:{proxy.port}")
+    client = agent.open(url(proxy))
 
     def stops() -> Hook:
         return proxy.down.on(b"", lambda link, _: link.client.sendall(FAREWELL), times=1)

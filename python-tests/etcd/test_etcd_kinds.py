@@ -10,7 +10,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.build import LIBRARY, ROOT
-from harness.etcd import Etcd
+from harness.etcd import Etcd, url
 from harness.faults import times
 from harness.waiting import until
 
@@ -139,7 +139,7 @@ def test_a_multi_lock_with_too_many_leases(etcd: Etcd, agent: Agent) -> None:
 def test_a_latch_counts_each_change_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
     """Answers are lost at random: what is left is what was counted, and who waits hears of the end."""
     proxy = new_proxy(etcd.nodes[0])
-    client = new_agent().open(f"etcd://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    client = new_agent().open(url(proxy), command_timeout_ms=900)
     latch, waiting = client.lock("done", kind="latch"), new_agent().open(etcd, safety_ms=60000).lock("done", kind="latch")
     waiting.latch_set(12).ok
     wait = waiting.start("acquire", 1, -1, thread=1)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.engines.permits import MEANWHILE, check_changes_meanwhile, check_permits
-from harness.etcd import Etcd
+from harness.etcd import Etcd, url
 from harness.faults import times
 from harness.tally import tell
 from harness.waiting import until
@@ -82,7 +82,7 @@ def test_a_release_is_read_by_who_is_next(etcd: Etcd, new_agent: Make) -> None:
 def test_a_change_is_done_once(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
     """Answers are lost: each change acts once all the same."""
     proxy = new_proxy(etcd.nodes[0])
-    client = new_agent().open(f"etcd://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    client = new_agent().open(url(proxy), command_timeout_ms=900)
     seats, direct = client.lock("seats", kind="permit_semaphore"), new_agent().open(etcd).lock("seats", kind="permit_semaphore")
     direct.permits_set(1).ok
     for number in range(2, 8):
@@ -117,7 +117,7 @@ def test_a_gate_is_closed_while_the_watch_is_away(etcd: Etcd, new_agent: Make, n
     """The connection of one who waits is cut when the gate closes: its wait ends when it is back."""
     proxy = new_proxy(etcd.nodes[0])
     holder = new_agent().open(etcd).lock("job")
-    waiter = new_agent().open(f"etcd://{proxy.host}:{proxy.port}", safety_ms=60000, command_timeout_ms=700)
+    waiter = new_agent().open(url(proxy), safety_ms=60000, command_timeout_ms=700)
     holder.acquire(1, 0).ok
     waiting = waiter.lock("job").start("acquire", 1, -1)
     until(lambda: len(etcd.keys("job/")) == 2)

@@ -14,7 +14,7 @@ import pytest
 from harness.agent import Agent, Handle
 from harness.build import LIBRARY, ROOT
 from harness.engines.nth import Nth
-from harness.etcd import Etcd
+from harness.etcd import Etcd, url
 from harness.etcd.users import CHEAP, LOCKS, enable, forget
 from harness.faults import times
 from harness.proxy import Proxy
@@ -51,10 +51,6 @@ def users(etcd: Etcd) -> dict[str, bytes]:
 def put(etcd: Etcd, **values: Any) -> None:
     for key, text in values.items():
         etcd.call("kv/put", key=key, value=text)
-
-
-def url(proxy: Proxy) -> str:
-    return f"etcd://{proxy.host}:{proxy.port}"
 
 
 def begun(client: Handle, *keys: str) -> Handle:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import platform
@@ -178,21 +179,27 @@ def page(worlds: dict[str, World], figures: Figures, machine: str = "", times: i
     return "\n".join(lines) + "\n"
 
 
-def measured(worlds: dict[str, World], times: int, fastest: dict[tuple[Any, ...], int]) -> Figures:
-    """Figures of this machine: of a step in the crowds with which it does not grow; of a growth, of its slowest call. fastest: of earlier
-    rounds."""
+def measured(worlds: dict[str, World], times: int, rounds: int) -> dict[tuple[Any, ...], int]:
+    """The fastest time of each call in each crowd. In rounds through all of them, as other programs use the machine, too."""
+    fastest: dict[tuple[Any, ...], int] = {}
+    for _ in range(rounds):
+        for kind, world in worlds.items():
+            for step, crowd in itertools.product(world.steps, world.crowds):
+                for count in (FEW, sizes(crowd, MANY)[0]):
+                    case, micros = (kind, call_of(step), crowd, count), world.meter.micros(world.situation(crowd, count, step), times)
+                    fastest[case] = min(micros, fastest.get(case, micros))
+    return fastest
+
+
+def cells(worlds: dict[str, World], fastest: dict[tuple[Any, ...], int]) -> Figures:
+    """Figures of this machine: of a step in the crowds with which it does not grow; of a growth, of its slowest call."""
 
     def figures(kind: str, what: Any) -> list[str]:
         world, calls = worlds[kind], []
         for step in [what] if isinstance(what, Step) else world.steps:
             for crowd in world.crowds:
                 if growth(kind, step, crowd) is (None if isinstance(what, Step) else what):
-                    row = []
-                    for count in (FEW, sizes(crowd, MANY)[0]):
-                        case = (kind, crowd, count, step.script, step.title)
-                        micros = world.meter.micros(world.situation(crowd, count, step), times)
-                        fastest[case] = min(micros, fastest.get(case, micros))
-                        row.append(fastest[case])
+                    row = [fastest[kind, call_of(step), crowd, count] for count in (FEW, sizes(crowd, MANY)[0])]
                     calls.append((row, crowd, step))
         if not calls:
             return ["see below"] * 3
@@ -214,15 +221,13 @@ def machine() -> str:
 
 
 def main(times: int = 25, rounds: int = 3) -> None:
-    fastest: dict[tuple[Any, ...], int] = {}
     with Server() as server:
         meter = Meter(server)
         worlds = {kind: world(meter) for kind, world in WORLDS.items()}
         version = re.search(rb"redis_version:(\S+)", server.command("INFO", "server"))
         assert version
-        for _ in range(rounds):
-            figures = measured(worlds, times, fastest)
-            text = page(worlds, figures, f"{machine()}, Redis {version[1].decode()}", times * rounds, rounds)
+        figures = cells(worlds, measured(worlds, times, rounds))
+        text = page(worlds, figures, f"{machine()}, Redis {version[1].decode()}", times * rounds, rounds)
         World.unsubscribe()
     print(text, end="")
 

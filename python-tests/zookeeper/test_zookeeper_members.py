@@ -104,7 +104,10 @@ def test_z19_a_clock_that_is_a_day_ahead(new_zookeeper: Make, new_agent: Make, r
     for _ in range(rounds):
         zookeeper.lead(zookeeper.members[2])
         assert kept.agent("live").status == "OK" and (kept.state(1), kept.token(1).ok.token) == ("HELD", token)
-        zookeeper.leave(zookeeper.members[2])
+        zookeeper.members[2].kill()
+        zookeeper.wait_for_another(zookeeper.members[2])
+        zookeeper.members[2].start(zookeeper.members)
+        assert zookeeper.is_up(60) and zookeeper.leader() is not zookeeper.members[2]
         assert (kept.token(1).ok.token, dies.state(1)) == (token, "HELD")
     zookeeper.lead(zookeeper.members[2])
     agent.kill()

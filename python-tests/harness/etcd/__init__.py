@@ -27,6 +27,7 @@ import urllib.request
 from typing import Any
 
 from ..build import clean_env
+from ..proxy import Proxy
 from ..server import free_port
 from ..tally import saw
 
@@ -40,6 +41,11 @@ LOCAL: Place = ("127.0.0.1", ())
 
 def encoded(value: Any) -> str:
     return base64.b64encode(value if isinstance(value, bytes) else str(value).encode()).decode()
+
+
+def url(proxy: Proxy) -> str:
+    """For dlock_client_open: the member behind a proxy."""
+    return f"etcd://{proxy.host}:{proxy.port}"
 
 
 class Node:

@@ -137,9 +137,8 @@ class ZookeeperLeaders(World):
 
     def fault(self) -> None:
         leader = self.zookeeper.leader()
-        others = [member for member in self.zookeeper.members if member is not leader]
         leader.pause() if self.faults % 2 else leader.kill()
-        until(lambda: any(member.mode() == "leader" for member in others), timeout=30)
+        self.zookeeper.wait_for_another(leader)
         leader.resume() if self.faults % 2 else leader.start(self.zookeeper.members)
         assert self.zookeeper.is_up(60)
 

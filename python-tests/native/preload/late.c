@@ -3,9 +3,9 @@
  * thread whose futex wait with a timeout began while the first word was 1 goes on only when that word is 0. This concerns
  * waits by syscall() only: the library's, not those of the C library; and there those of waiters, not those for an
  * answer of the server, which have no timeout. A thread that writes to the descriptor whose number is the
- * third word stops where it next locks a mutex, until that word is 0. A client's thread that sleeps
- * stops within a millisecond, if the fifth word is 1, until that word is 0: what happens meanwhile does not wake it. The second, the fourth and the sixth word count stopped
- * threads.
+ * third word stops where it next locks a mutex, until that word is 0. A client's thread that sleeps stops within a
+ * millisecond, if the fifth word is 1, until that word is 0: what happens meanwhile does not wake it. The second, the
+ * fourth and the sixth word count stopped threads.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -107,5 +107,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size);
 int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t size)
 {
-    return count * sizeof *fds <= size ? poll(fds, count, timeout) : -1;
+    if (count * sizeof *fds > size)
+        abort();
+    return poll(fds, count, timeout);
 }
