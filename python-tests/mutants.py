@@ -200,6 +200,22 @@ DIRECT = (
     )),
 )
 
+# Of callers that listen: test_listener.py finds these.
+LISTENERS = (
+    Mutant(528, "nobody listens", (
+        ("client/acquire.c", "waiter->claim.state == DLI_CLAIM_WAITING && !m->holder", "waiter->claim.state == DLI_CLAIM_WAITING && m->holder"),
+    )),
+    Mutant(529, "the client's thread stays deaf behind a listener", (
+        ("redis/pubsub/listener.c", "whole && turn(listener, 1) == 0", "whole && turn(listener, 0) == 0"),
+    )),
+    Mutant(530, "nobody rings for a listener", (
+        ("client/waiter.c", "        store->ops->ring(store);\n", "        (void)store;\n"),
+    )),
+    Mutant(531, "a listener does not notice what it received itself", (
+        ("redis/pubsub/listener.c", "    __atomic_store_n(&listener->rung, 1, __ATOMIC_RELEASE);\n    if (!", "    if (!"),
+    )),
+)
+
 # Of begun calls: test_begin.py finds these.
 BEGUN = (
     Mutant(514, "an event loop never has its turn", (

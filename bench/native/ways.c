@@ -46,6 +46,7 @@ struct process {
 
 struct bare {
     redisContext *connection;
+    redisContext *messages; /* "queued" only: subscribed to the channel of the process */
     struct process *process;
     char names[6][128]; /* lock, fence, line, about, gate, channel */
     char owner[64];
@@ -109,8 +110,8 @@ static void *scripts_lock(void *process, const char *name)
     return bare;
 }
 
-/* The token, or 0 when somebody else has the lock. */
-static int64_t scripts_try(struct bare *bare)
+/* The token, or 0 when somebody else has the lock. With queues, the process is in line then. */
+static int64_t scripts_try(struct bare *bare, int queues)
 {
     char seq[24];
     const char *words[] = {"EVALSHA",
@@ -124,7 +125,7 @@ static int64_t scripts_try(struct bare *bare)
                            bare->owner,
                            "30000",
                            "65",
-                           "0",
+                           queues ? "1" : "0",
                            "0",
                            "4000",
                            "86400000",
@@ -147,7 +148,7 @@ static int64_t scripts_try(struct bare *bare)
 
 static int64_t scripts_acquire(void *lock)
 {
-    int64_t token = scripts_try(lock);
+    int64_t token = scripts_try(lock, 0);
 
     if (!token)
         die("acquire", "somebody holds it");
@@ -158,7 +159,7 @@ static int64_t scripts_poll(void *lock)
 {
     int64_t token;
 
-    while (!(token = scripts_try(lock)))
+    while (!(token = scripts_try(lock, 0)))
         sleep_ns(NS_PER_MS);
     return token;
 }
@@ -183,6 +184,36 @@ static void scripts_release(void *lock)
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
         die("release", "it was not held, or the script's reply has changed");
     freeReplyObject(reply);
+}
+
+/* ---- libdlock's scripts, and the messages that they publish. One lock per process. */
+
+static void *queued_lock(void *process, const char *name)
+{
+    struct bare *bare = scripts_lock(process, name);
+    redisReply *reply;
+
+    bare->messages = bare_connect(bare->process->url);
+    if (!(reply = redisCommand(bare->messages, "SUBSCRIBE dlock_client:%s", bare->process->uuid)))
+        die("hiredis", bare->messages->errstr);
+    freeReplyObject(reply);
+    return bare;
+}
+
+static int64_t queued_acquire(void *lock)
+{
+    struct bare *bare = lock;
+    int64_t token = scripts_try(bare, 1);
+    redisReply *reply;
+
+    if (token)
+        return token;
+    if (redisGetReply(bare->messages, (void **)&reply) != REDIS_OK)
+        die("hiredis", bare->messages->errstr);
+    if (reply->elements != 3 || sscanf(reply->element[2]->str, "grant %*d %*d %" SCNd64, &token) != 1)
+        die("acquire", "the script's message has changed");
+    freeReplyObject(reply);
+    return token;
 }
 
 /* ---- poll */
@@ -226,6 +257,7 @@ static void poll_release(void *lock)
 static const struct way ways[] = {
     {"dlock", dlock_way_open, dlock_way_lock, dlock_way_acquire, dlock_way_release, 1},
     {"scripts", bare_open, scripts_lock, scripts_acquire, scripts_release, 1},
+    {"queued", bare_open, queued_lock, queued_acquire, scripts_release, 1},
     {"scripts_poll", bare_open, scripts_lock, scripts_poll, scripts_release, 1},
     {"poll", bare_open, poll_lock, poll_acquire, poll_release, 1},
 };

@@ -2,8 +2,9 @@
  * acquire.c: blocking acquire and release, and their in-memory forms. Mutexes: see core.h.
  *
  * A caller first sends what the machine wants from its own thread (exchange.c). Only when that has not settled its
- * claim does it sleep, and the watchdog takes over. A sleeper that is granted the lock does not take entry.mutex: the
- * thread that handed the lock over may need it again at once.
+ * claim does it sleep, and the watchdog takes over. The caller whose grant comes from the store receives the store's messages
+ * meanwhile, where the store allows that. A sleeper that is granted the lock does not take entry.mutex: the thread that
+ * handed the lock over may need it again at once.
  */
 #include "acquire.h"
 #include "waitlist.h"
@@ -47,6 +48,12 @@ struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_
     return waiter;
 }
 
+void dli_acquire_asked(struct dli_waiter *waiter, int64_t now)
+{
+    waiter->asked_at = now;
+    dli_metrics_asked(&waiter->entry->client->metrics);
+}
+
 /*
  * Microseconds. A signal that comes before the sleep does not end it. Callers that want to know of signals therefore
  * wake up this often.
@@ -57,13 +64,7 @@ void dli_acquire_expect(struct dli_waiter *waiter)
 {
     waiter->notify = DLI_NOTIFY_CALLER;
     __atomic_store_n(&waiter->settled, 0, __ATOMIC_RELAXED);
-    waiter->sleeping = 0;
-}
-
-void dli_acquire_asked(struct dli_waiter *waiter, int64_t now)
-{
-    waiter->asked_at = now;
-    dli_metrics_asked(&waiter->entry->client->metrics);
+    waiter->sleeping = DLI_AWAKE;
 }
 
 dlock_status dli_acquire_result(const struct dli_waiter *waiter)
@@ -71,9 +72,28 @@ dlock_status dli_acquire_result(const struct dli_waiter *waiter)
     return waiter->claim.state == DLI_CLAIM_DONE ? waiter->claim.result : DLOCK_OK;
 }
 
-/* Without the mutex. */
-static int sleep_on(struct dli_waiter *waiter, int64_t limit, int interruptible)
+/*
+ * entry.mutex held: how to sleep. The caller that gets the next grant from the store listens for it. Others are woken from
+ * within this process.
+ */
+static int way_to_sleep(const struct dli_waiter *waiter)
 {
+    const struct dli_mutex *m = &waiter->entry->m;
+    struct dli_store *store = waiter->entry->client->store;
+
+    if (store->ops->may_listen && waiter->claim.state == DLI_CLAIM_WAITING && !m->holder && !m->parked &&
+        m->active->waiting.next == &waiter->claim.link && store->ops->may_listen(store))
+        return DLI_LISTENING;
+    return DLI_ASLEEP;
+}
+
+/* Without the mutex. */
+static int sleep_on(struct dli_waiter *waiter, int how, int64_t limit, int interruptible)
+{
+    struct dli_store *store = waiter->entry->client->store;
+
+    if (how == DLI_LISTENING)
+        return store->ops->listen(store, limit == DLI_NEVER ? -1 : limit);
     if (interruptible || limit != DLI_NEVER)
         return dli_futex_wait(&waiter->settled, 0, limit == DLI_NEVER ? -1 : limit);
     dli_futex_sleep(&waiter->settled, 0);
@@ -98,9 +118,9 @@ int dli_acquire_over(const struct dli_waiter *waiter, int releasing)
 }
 
 /*
- * entry.mutex held: sleep until it is over, and give up when its time is over. DLOCK_INTERRUPTED when the caller wants
- * to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim was granted,
- * and the mutex is not held any more.
+ * entry.mutex held, released meanwhile: sleep until it is over, and give up when its time is over. DLOCK_INTERRUPTED when
+ * the caller wants to know of signals, and one came or may have come before the sleep; the claim goes on. *sure: the claim
+ * was granted, and the mutex is not held any more.
  */
 static dlock_status await(struct dli_waiter *waiter, int releasing, int interruptible, int *sure)
 {
@@ -108,19 +128,20 @@ static dlock_status await(struct dli_waiter *waiter, int releasing, int interrup
 
     while (!dli_acquire_over(waiter, releasing)) {
         int64_t until = waiter->claim.until, limit = until;
-        int woken;
+        int how, woken;
 
         if (interruptible && until - dli_now() > attention)
             limit = dli_now() + attention;
-        waiter->sleeping = 1;
+        how = way_to_sleep(waiter);
+        waiter->sleeping = how == DLI_LISTENING ? DLI_LISTENING : DLI_ASLEEP;
         dli_entry_unlock(entry);
-        woken = sleep_on(waiter, limit, interruptible);
+        woken = sleep_on(waiter, how, limit, interruptible);
         if ((*sure = granted_for_sure(waiter)))
             return DLOCK_OK;
         dli_entry_lock(entry);
         if (dli_acquire_over(waiter, releasing))
             break; /* sleeping may be that of a thread that releases the claim */
-        waiter->sleeping = 0;
+        waiter->sleeping = DLI_AWAKE;
         if (dli_now() >= until) {
             dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), dli_now());
             dli_entry_pump(entry, dli_now());
@@ -338,60 +359,6 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner)
     status = dli_hold_release(entry, owner, now, now, 0, &ended);
     if (status != DLOCK_WOULD_BLOCK)
         dli_acquire_released(entry, ended, status, now);
-    dli_entry_unlock(entry);
-    return status;
-}
-
-/* ---- what an owner has, by the clock at this instant */
-
-int32_t dli_query_state(struct dli_entry *entry, int64_t owner)
-{
-    int64_t now;
-    int32_t state;
-
-    dli_entry_lock(entry);
-    now = dli_now();
-    state = dli_mutex_state(&entry->m, owner, now);
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
-    return state;
-}
-
-dlock_status dli_query_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
-{
-    dlock_status status = DLOCK_OK;
-    int64_t now;
-    int32_t state;
-
-    dli_entry_lock(entry);
-    now = dli_now();
-    state = dli_mutex_state(&entry->m, owner, now);
-    if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
-        *token = entry->m.holder->token;
-        *count = entry->m.holder->count;
-        *remaining = dli_mutex_sure_until(&entry->m);
-        *remaining -= *remaining == DLI_NEVER ? 0 : now;
-    } else {
-        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
-    }
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
-    return status;
-}
-
-dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
-{
-    dlock_status status = DLOCK_OK;
-    int32_t state;
-
-    dli_entry_lock(entry);
-    state = dli_mutex_state(&entry->m, owner, dli_now());
-    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
-        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
-    else if (index < 0 || index >= entry->m.rules->permits)
-        status = DLOCK_INVALID_ARGUMENT;
-    else
-        *number = entry->m.want.number - index;
     dli_entry_unlock(entry);
     return status;
 }

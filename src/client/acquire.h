@@ -73,7 +73,7 @@ void dli_submit_give_up(struct dli_entry *entry, const struct dli_terms *terms, 
 /* End owner's wait, or give back a grant that came after owner was interrupted. DLOCK_OK or DLOCK_NOT_HELD. */
 dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner);
 
-/* ---- what an owner has */
+/* ---- hold.c: what an owner has */
 int32_t dli_query_state(struct dli_entry *entry, int64_t owner);
 
 /* The hold of owner. *remaining is in microseconds, or DLI_NEVER. DLOCK_OK, DLOCK_NOT_HELD or DLOCK_LOST. */

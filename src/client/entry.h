@@ -122,6 +122,9 @@ enum { DLI_TIMER_ENTRY, DLI_TIMER_WAIT, DLI_TIMER_RUN };
 /* Who gets the answer. */
 enum { DLI_NOTIFY_NOBODY, DLI_NOTIFY_CALLER, DLI_NOTIFY_QUEUE, DLI_NOTIFY_RUN };
 
+/* How the caller sleeps: on settled; or it receives the store's messages meanwhile, and is woken by ring of the store. */
+enum { DLI_AWAKE, DLI_ASLEEP, DLI_LISTENING };
+
 /*
  * One claim, and what is needed to notify its caller. Every held lock has one, so it has only what any hold needs. The
  * node of its last event is part of it: a loss is reported, and a lock is released, also without memory. Once that event is
@@ -154,7 +157,7 @@ struct dli_waiter {
     uint16_t refs;           /* atomic: its callers, the machine, events that were not read */
     int8_t risk_queued;      /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
     uint8_t notify : 2;      /* DLI_NOTIFY_* */
-    uint8_t sleeping : 1;    /* the caller sleeps on settled */
+    uint8_t sleeping : 2;    /* DLI_AWAKE, ... */
     uint8_t interrupted : 1; /* a signal interrupted its caller, who may call again */
     uint8_t last_used : 1;   /* last was posted */
 };

@@ -1,7 +1,9 @@
 /*
  * hold.c: the holds of one name. A mutex has one hold per process. The other kinds have one per owner, a semaphore one
- * per acquisition, and each of these has a machine of its own. And what is left of a name without handles, and what few entries have. Mutexes: see core.h.
+ * per acquisition, and each of these has a machine of its own. Also: what an owner has, what is left of a name without
+ * handles, and what few entries have. Mutexes: see core.h.
  */
+#include "acquire.h"
 #include "waitlist.h"
 
 #include <stdlib.h>
@@ -331,4 +333,58 @@ void dli_entry_trim_aside(struct dli_entry *entry, int all)
         return;
     free(aside);
     entry->aside = NULL;
+}
+
+/* ---- what an owner has, by the clock at this instant */
+
+int32_t dli_query_state(struct dli_entry *entry, int64_t owner)
+{
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return state;
+}
+
+dlock_status dli_query_held(struct dli_entry *entry, int64_t owner, int64_t *token, int64_t *count, int64_t *remaining)
+{
+    dlock_status status = DLOCK_OK;
+    int64_t now;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    now = dli_now();
+    state = dli_mutex_state(&entry->m, owner, now);
+    if (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK) {
+        *token = entry->m.holder->token;
+        *count = entry->m.holder->count;
+        *remaining = dli_mutex_sure_until(&entry->m);
+        *remaining -= *remaining == DLI_NEVER ? 0 : now;
+    } else {
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    }
+    dli_entry_pump(entry, now);
+    dli_entry_unlock(entry);
+    return status;
+}
+
+dlock_status dli_query_permit(struct dli_entry *entry, int64_t owner, int64_t index, int64_t *number)
+{
+    dlock_status status = DLOCK_OK;
+    int32_t state;
+
+    dli_entry_lock(entry);
+    state = dli_mutex_state(&entry->m, owner, dli_now());
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
+        status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    else if (index < 0 || index >= entry->m.rules->permits)
+        status = DLOCK_INVALID_ARGUMENT;
+    else
+        *number = entry->m.want.number - index;
+    dli_entry_unlock(entry);
+    return status;
 }

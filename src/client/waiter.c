@@ -317,8 +317,11 @@ static void notify_queue(struct dli_waiter *waiter, int64_t now)
 static void wake(struct dli_waiter *waiter)
 {
     struct dli_entry *entry = waiter->entry;
+    struct dli_store *store = entry->client->store;
 
-    if (entry->woken)
+    if (waiter->sleeping == DLI_LISTENING)
+        store->ops->ring(store);
+    else if (entry->woken)
         dli_futex_wake(&waiter->settled, -1); /* the acquiring thread may not have woken up before another releases */
     else
         entry->woken = &waiter->settled;
@@ -331,7 +334,7 @@ static void notify_caller(struct dli_waiter *waiter, int granted)
         waiter->sure_until = dli_mutex_sure_until(&waiter->entry->m);
     waiter->notify = DLI_NOTIFY_NOBODY;
     __atomic_store_n(&waiter->settled, granted ? DLI_SETTLED_GRANTED : DLI_SETTLED_ENDED, __ATOMIC_RELEASE);
-    if (waiter->sleeping)
+    if (waiter->sleeping != DLI_AWAKE)
         wake(waiter);
 }
 

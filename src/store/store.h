@@ -7,7 +7,8 @@
  * returns, the request belongs to the store. Results are in the request.
  *
  * A lane is a store's part in one watchdog thread: the thread steps it, and sleeps until one of its descriptors is
- * ready or its alarm is due. Lane 0 also receives messages: all hooks but log run on its thread.
+ * ready or its alarm is due. Lane 0 also receives messages: all hooks but log run on its thread, or on the thread of a
+ * listener, one at a time.
  */
 #ifndef DLI_STORE_STORE_H
 #define DLI_STORE_STORE_H
@@ -267,6 +268,15 @@ struct dli_store_ops {
     void (*subscribe)(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                       const char *owner, int on, int64_t *listeners);
     void (*forget)(struct dli_store *store, int64_t *listeners);
+
+    /*
+     * NULL, all three: nobody can listen. A caller that sleeps can receive lane 0's messages meanwhile: hooks then run on
+     * its thread. may_listen: 1: this thread is the listener now, and must call listen next. listen, with no mutex held:
+     * sleep until somebody calls ring, or until deadline (-1: none); DLI_WAIT_*. ring: any thread.
+     */
+    int (*may_listen)(struct dli_store *store);
+    int (*listen)(struct dli_store *store, int64_t deadline);
+    void (*ring)(struct dli_store *store);
 
     /* ---- the lane's thread */
 

@@ -57,7 +57,7 @@ void dli_wake_set(int fd);
 int dli_wake_renew(int fd);
 void dli_wake_clear(int fd);
 
-/* Close a descriptor of wake.c or alarm.c. */
+/* Close a descriptor of wake.c, alarm.c or relay.c. */
 void dli_fd_close(int fd);
 
 /* ---- file.c */
@@ -82,6 +82,14 @@ int dli_alarm_open(void);
 
 /* Make it readable at a time of dli_now; INT64_MAX: never. Replaces an earlier setting. */
 void dli_alarm_set(int fd, int64_t at);
+
+/* ---- relay.c: a descriptor that is readable while another one, fd, is readable and the relay is on, or fd is broken. */
+
+/* A new close-on-exec relay, which is on, or -1 (errno). A process that has a copy of fd after a fork keeps it ready. */
+int dli_relay_open(int fd);
+
+/* Turn it on or off, also while threads sleep on it. 0 or -1 (errno). */
+int dli_relay_turn(int relay, int fd, int on);
 
 /* ---- thread.c */
 

@@ -84,10 +84,11 @@ void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners)
 }
 
 /* The connection is lost: no grants are received until it is up again. */
-static void connection_lost(struct dli_subscriber *sub, int64_t pause, int64_t now)
+static void connection_lost(struct dli_subscriber *sub, int64_t now)
 {
     dli_conn_close(sub->conn);
-    sub->try_at = now + pause;
+    sub->try_at = now + sub->pause;
+    sub->pause = 0;
     pthread_mutex_lock(&sub->mutex);
     sub->commands.size = 0;
     pthread_mutex_unlock(&sub->mutex);
@@ -101,6 +102,7 @@ static void connection_lost(struct dli_subscriber *sub, int64_t pause, int64_t n
 static void subscription_up(struct dli_subscriber *sub)
 {
     sub->up = 1;
+    sub->ups++;
     sub->failed = 0;
     sub->hooks->up(sub->owner);
 }
@@ -165,7 +167,7 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
         encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
     } else if (sub->conn->state == DLI_CONN_FAILED) {
         dli_budget_failed(sub->budget, &sub->conn->reason, now);
-        connection_lost(sub, 0, now);
+        connection_lost(sub, now);
     }
 }
 
@@ -191,33 +193,50 @@ static void send_commands(struct dli_subscriber *sub)
     pthread_mutex_unlock(&sub->mutex);
 }
 
+int dli_subscriber_receives(const struct dli_subscriber *sub)
+{
+    return sub->up && sub->conn->state == DLI_CONN_READY;
+}
+
+/* An error reply, which the connection does not survive unless the owner says so. */
+static void handle_error(struct dli_subscriber *sub, const struct dli_reply *reply)
+{
+    if (sub->hooks->refused && sub->hooks->refused(sub->owner, reply))
+        return;
+    sub->conn->state = DLI_CONN_FAILED;
+    sub->pause = REFUSED_PAUSE;
+}
+
+void dli_subscriber_receive(struct dli_subscriber *sub, int64_t now)
+{
+    const struct dli_reply *reply;
+
+    for (int round = 0; round < 4 && dli_conn_receive(sub->conn) > 0; round++) {
+        sub->received_at = now;
+        while (sub->conn->state == DLI_CONN_READY && dli_conn_next(sub->conn, &reply) == 1) {
+            if (reply->type == DLI_REPLY_ERROR)
+                handle_error(sub, reply);
+            else
+                handle_reply(sub, reply);
+        }
+    }
+}
+
 void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
 {
     struct dli_conn *conn = sub->conn;
-    const struct dli_reply *reply;
-    int64_t pause = 0;
     int begun;
 
     if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE))
         return;
-    begun = (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED) && begin(sub, now);
+    if (conn->state == DLI_CONN_FAILED) /* a listener has noticed it */
+        connection_lost(sub, now);
+    begun = conn->state == DLI_CONN_IDLE && begin(sub, now);
     if (begun || dli_conn_under_way(conn))
         go_on_connecting(sub, now);
     if (conn->state != DLI_CONN_READY)
         return;
-    for (int round = 0; round < 4 && dli_conn_receive(conn) > 0; round++) {
-        sub->received_at = now;
-        while (dli_conn_next(conn, &reply) == 1) {
-            if (reply->type == DLI_REPLY_ERROR && sub->hooks->refused && sub->hooks->refused(sub->owner, reply))
-                continue;
-            if (reply->type == DLI_REPLY_ERROR) {
-                conn->state = DLI_CONN_FAILED;
-                pause = REFUSED_PAUSE;
-                break;
-            }
-            handle_reply(sub, reply);
-        }
-    }
+    dli_subscriber_receive(sub, now);
     if (conn->state == DLI_CONN_READY) {
         check_alive(sub, now);
         send_commands(sub);
@@ -225,7 +244,7 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
             dli_conn_flush(conn);
     }
     if (conn->state == DLI_CONN_FAILED)
-        connection_lost(sub, pause, now);
+        connection_lost(sub, now);
 }
 
 int64_t dli_subscriber_alarm(const struct dli_subscriber *sub)

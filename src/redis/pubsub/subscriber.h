@@ -3,7 +3,8 @@
  * Redisson's channels of locks that foreign clients hold. An event loop drives it. It connects once it is wanted, and
  * stays connected.
  *
- * mutex guards orders; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks also run.
+ * mutex guards commands; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks also run. Where
+ * there is a listener, see listener.h, the rest is guarded as it says, and hooks may run on the listener's thread.
  */
 #ifndef DLI_REDIS_PUBSUB_SUBSCRIBER_H
 #define DLI_REDIS_PUBSUB_SUBSCRIBER_H
@@ -33,8 +34,10 @@ struct dli_subscriber {
     struct dli_conn *conn;
     struct dli_budget *budget;
     int up;
-    int failed; /* since it was up last */
+    int64_t ups; /* how often it has come up */
+    int failed;  /* since it was up last */
     int64_t try_at;
+    int64_t pause;                  /* when the connection has failed: do not try again before */
     int64_t received_at, pinged_at; /* when bytes came last; when PING was sent, 0: no PING is unanswered */
     int64_t patience;               /* for the answer to a PING */
 };
@@ -68,5 +71,9 @@ void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);
  */
 void dli_subscriber_step(struct dli_subscriber *sub, int64_t now);
 int64_t dli_subscriber_alarm(const struct dli_subscriber *sub);
+
+/* Whether it is up, so that dli_subscriber_receive may be called: receive what has come, and nothing else. */
+int dli_subscriber_receives(const struct dli_subscriber *sub);
+void dli_subscriber_receive(struct dli_subscriber *sub, int64_t now);
 
 #endif

@@ -1,56 +1,16 @@
 /*
  * single.c: the store on one server. A lane has one shared connection; a caller uses a private one while the shared one
  * is idle. Lane 0 also has the subscriber.
- *
- * commands and reloads are atomics. first is set before a second thread uses the store. failure and trimmed of a lane
- * belong to its thread. The other members guard themselves, see their headers.
+ * What guards what: see inner.h.
  */
-#include "single.h"
+#include "inner.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "redis/codec/codec.h"
-#include "redis/pipe/pipe.h"
-#include "redis/link/link.h"
-#include "redis/pubsub/pubsub.h"
-#include "redis/replicas/replicas.h"
 #include "sys/sys.h"
-#include "redis/txn/txn.h"
 
 enum { MS = 1000, TRIM_AFTER = 30000000 };
-
-struct single {
-    struct dli_store store;
-    struct dli_conn_config config;
-    struct dli_budget budget;
-    struct dli_private pool;
-    struct dli_redis_txns txns;
-    int64_t patience; /* for one command, in microseconds */
-    int64_t commands, reloads;
-    int replicas;                     /* constant, see dli_options_replicas */
-    struct dli_quarantine quarantine; /* constant; off when longest_ms is 0 */
-    char channel[DLI_OWN_CHANNEL_MAX];
-    struct dli_lane *first;
-};
-
-struct dli_lane {
-    struct single *single;
-    int index;
-    struct dli_pipe pipe;
-    struct dli_subscriber subscriber; /* only on lane 0 */
-    struct dli_redis_txn_lane txns;
-    struct dli_replicas replicas;
-    struct dli_failure_log failure;
-    int64_t trimmed;
-};
-
-static struct single *of(struct dli_store *store)
-{
-    return DLI_OBJECT(store, struct single, store);
-}
 
 /* ---- places and requests */
 
@@ -64,8 +24,8 @@ static struct dli_request *request_new(struct dli_store *store)
 {
     struct dli_request *request = dli_job_new();
 
-    if (request && of(store)->quarantine.longest_ms > 0)
-        request->quarantine = &of(store)->quarantine;
+    if (request && dli_single_of(store)->quarantine.longest_ms > 0)
+        request->quarantine = &dli_single_of(store)->quarantine;
     return request;
 }
 
@@ -80,73 +40,11 @@ static uint32_t shard(const struct dli_store *store, const struct dli_place *pla
     return 0;
 }
 
-/* ---- the subscriber */
-
-static void up(void *owner)
-{
-    const struct dli_store *store = owner;
-
-    store->hooks->up(store->owner);
-}
-
-static void down(void *owner)
-{
-    const struct dli_store *store = owner;
-
-    store->hooks->down(store->owner);
-}
-
-static void subscribed(void *owner, int sharded, const char *channel, size_t size)
-{
-    const struct dli_store *store = owner;
-
-    (void)sharded;
-    dli_message_channel(store, channel, size, store->hooks->subscribed);
-}
-
-static void unsubscribed(void *owner, int sharded, const char *channel, size_t size)
-{
-    const struct dli_store *store = owner;
-
-    (void)sharded;
-    dli_message_channel(store, channel, size, store->hooks->unsubscribed);
-}
-
-static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
-{
-    struct dli_store *store = owner;
-    const char *own = of(store)->channel;
-
-    dli_message_dispatch(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
-                         channel_size, text, size);
-}
-
-static const struct dli_subscriber_hooks subscriber_hooks = {up, down, subscribed, unsubscribed, message, NULL};
-
-static void want(struct dli_store *store)
-{
-    dli_subscriber_want(&of(store)->first->subscriber);
-}
-
-static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
-                      const char *owner, int on, int64_t *listeners)
-{
-    char channel[DLI_CHANNEL_MAX];
-    size_t size = dli_channel_of(channel, kind, place, owner);
-
-    dli_subscriber_subscribe(&of(store)->first->subscriber, channel, size, on, listeners);
-}
-
-static void forget(struct dli_store *store, int64_t *listeners)
-{
-    dli_subscriber_forget(&of(store)->first->subscriber, listeners);
-}
-
 /* ---- lanes */
 
 static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd)
 {
-    struct single *single = of(store);
+    struct single *single = dli_single_of(store);
     struct dli_lane *lane = calloc(1, sizeof *lane);
 
     if (!lane)
@@ -164,8 +62,9 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, single->channel, wake_fd,
                             single->patience))
         goto fail_subscriber;
-    lane->subscriber.hooks = &subscriber_hooks;
+    lane->subscriber.hooks = &dli_single_subscriber_hooks;
     lane->subscriber.owner = store;
+    dli_listener_init(&lane->listener, &lane->subscriber, &lane->pipe.mutex);
     single->first = lane;
     return lane;
 
@@ -183,8 +82,10 @@ static void lane_free(struct dli_lane *lane)
 {
     if (!lane)
         return;
-    if (lane->index == 0)
+    if (lane->index == 0) {
+        dli_listener_fini(&lane->listener);
         dli_subscriber_fini(&lane->subscriber);
+    }
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
     dli_redis_txn_lane_fini(&lane->txns);
@@ -291,7 +192,7 @@ static int lane_sleep(struct dli_lane *lane, struct pollfd *fds)
 
     fds[count++] = dli_pipe_poll(&lane->pipe);
     if (lane->index == 0)
-        fds[count++] = dli_conn_poll(lane->subscriber.conn);
+        fds[count++] = dli_listener_poll(&lane->listener);
     count += dli_redis_txn_lane_fds(&lane->txns, fds + count);
     count += dli_replicas_fds(&lane->replicas, fds + count);
     __atomic_store_n(&lane->pipe.sleeping, 1, __ATOMIC_SEQ_CST);
@@ -309,6 +210,8 @@ static void awake(struct dli_lane *lane)
 static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
+    if (lane->index == 0)
+        dli_listener_shut(&lane->listener);
     dli_pipe_leave(&lane->pipe);
     dli_redis_txn_lane_shut(&lane->txns);
     dli_replicas_shut(&lane->replicas);
@@ -318,12 +221,13 @@ static void shut(struct dli_lane *lane)
 
 static struct dli_txn *txn_new(struct dli_store *store)
 {
-    return dli_redis_txn_new(&of(store)->txns, &of(store)->config, &of(store)->budget, of(store)->patience);
+    return dli_redis_txn_new(&dli_single_of(store)->txns, &dli_single_of(store)->config, &dli_single_of(store)->budget,
+                             dli_single_of(store)->patience);
 }
 
 static void stats(struct dli_store *store, int64_t *all)
 {
-    struct single *single = of(store);
+    struct single *single = dli_single_of(store);
 
     all[DLOCK_STAT_COMMANDS] += __atomic_load_n(&single->commands, __ATOMIC_RELAXED);
     all[DLOCK_STAT_SCRIPT_RELOADS] += __atomic_load_n(&single->reloads, __ATOMIC_RELAXED);
@@ -332,7 +236,7 @@ static void stats(struct dli_store *store, int64_t *all)
 
 static void store_free(struct dli_store *store)
 {
-    struct single *single = of(store);
+    struct single *single = dli_single_of(store);
 
     dli_private_fini(&single->pool);
     dli_redis_txns_fini(&single->txns);
@@ -357,9 +261,12 @@ static const struct dli_store_ops ops = {
     .lane_free = lane_free,
     .push = push,
     .execute = execute,
-    .want = want,
-    .subscribe = subscribe,
-    .forget = forget,
+    .want = dli_single_want,
+    .subscribe = dli_single_subscribe,
+    .forget = dli_single_forget,
+    .may_listen = dli_single_may_listen,
+    .listen = dli_single_listen,
+    .ring = dli_single_ring,
     .push_urgent = push_urgent,
     .step = step,
     .alarm = alarm_at,
