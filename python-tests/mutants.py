@@ -576,6 +576,10 @@ WALKS = Mutant(718, "many waiters are walked", edits=(
     ("engine/owners.c", "        if (m->claims > FEW && dli_active_own(m))\n", "        if (m->claims < 0)\n"),
 ))  # fmt: skip
 
+ALL_HEAR = Mutant(730, "a message about a subscription concerns all holds of the name", edits=(
+    ("client/subscription.c", "entry->waitlist && !entry->kind->own_channel)\n        each_follower(", "!entry->waitlist && !entry->kind->own_channel)\n        each_follower("),
+))  # fmt: skip
+
 OUT_OF_TURN = (
     ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
 )

@@ -1,4 +1,4 @@
-"""Many waiters of one mutex in one process: each costs the same, however many there are (src/engine/owners.c).
+"""Many waiters of one lock in one process: each costs the same, however many there are (src/engine/owners.c, src/client/subscription.c).
 
 Every bound is a ratio of CPU times within one run, so a busy or slow machine changes nothing.
 """
@@ -15,7 +15,7 @@ from harness.build import BUILD, ROOT, native
 from harness.faults import times
 from harness.server import Server
 
-FEW, MANY = 4_000, 40_000
+FEW, MANY = 1_000, 40_000
 MOST = 4  # many waiters may cost this much more each than a few: with a walk over all it is 10 and more
 ENDS = ("drain", "cancel", "shuffle", "timeout", "close")
 
@@ -33,11 +33,11 @@ def numbers(said: str) -> dict[str, int]:
 # ---- what a waiter costs
 
 
-def costs(server: Server, end: str, rounds: int = 3, **env: str) -> dict[str, float]:
+def costs(server: Server, end: str, rounds: int = 3, kind: str = "mutex", **env: str) -> dict[str, float]:
     """How much more a waiter among MANY costs than one among FEW: to queue up, and to end its wait."""
     best: dict[int, dict[str, int]] = {}
     for count in (FEW, MANY) * rounds:
-        code, said = run(native("many"), server.unix_url, count, end, **env)
+        code, said = run(native("many"), server.unix_url, count, end, kind, **env)
         assert code == 0, said
         one, least = numbers(said), best.get(count, {})
         best[count] = {phase: min(time, least.get(phase, time)) for phase, time in one.items()}
@@ -52,6 +52,19 @@ def linear(ratios: dict[str, float]) -> None:
 @pytest.mark.parametrize("end", ENDS)
 def test_each_waiter_costs_the_same(redis_server: Server, end: str) -> None:
     linear(costs(redis_server, end))
+
+
+@pytest.mark.no_tsan
+@pytest.mark.parametrize("kind", ["write", "semaphore"])
+def test_each_waiter_of_a_line_costs_the_same(redis_server: Server, kind: str) -> None:
+    linear(costs(redis_server, "drain", kind=kind))
+
+
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+def test_all_hear(redis_server: Server, tmp_path: pathlib.Path) -> None:
+    made = mutants.library(ROOT, BUILD, tmp_path, mutants.ALL_HEAR)
+    with pytest.raises(AssertionError, match="end"):
+        linear(costs(redis_server, "drain", kind="semaphore", LD_PRELOAD=str(made)))
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test

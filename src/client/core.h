@@ -5,7 +5,8 @@
  *   client.mutex   the table of entries, the life of the client (started, closed)
  *   entry.mutex    the machine of one lock name and its waiters. Taken under client.mutex or alone. The mutexes of the
  *                  members of a multi-lock are taken together, in the order of their names
- *   waitlist.mutex    which waiters of a name ask the server, waitlist.c. Taken under entry.mutex or alone
+ *   waitlist.mutex    which waiters of a name ask the server, and which hear of its subscription: waitlist.c,
+ *                  subscription.c. Taken under client.mutex, under entry.mutex or alone
  *   loop.mutex     the timers of one watchdog thread. Taken under entry.mutex or alone
  *   events.mutex, and those of the store: taken last
  * No mutex is held over I/O. Counters, refs and line are atomics.
@@ -35,6 +36,9 @@ enum { DLI_LOOPS_MAX = 16 };
 #define DLI_LEFT "%.150s did not confirm every release in time; what is left expires by its lease"
 
 struct dli_client;
+
+/* What is called for some entries, with entry.mutex held. */
+typedef void dli_visit_fn(struct dli_entry *entry, int64_t now);
 
 /* How far a close is with ending the machines. */
 enum dli_ending { DLI_ENDING_PAUSED, DLI_ENDING_SOME, DLI_ENDING_DONE };
@@ -101,11 +105,10 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by);
  * Call visit for some entries behind *last (NULL: from the start) with entry.mutex held, and pump each. *last becomes the last
  * one, with a ref that the next call drops. 0: there are no more, and *last is NULL. The caller holds no mutex.
  */
-int dli_client_some(struct dli_client *client, struct dli_entry **last,
-                    void (*visit)(struct dli_entry *entry, int64_t now));
+int dli_client_some(struct dli_client *client, struct dli_entry **last, dli_visit_fn *visit);
 
 /* The same for every entry. */
-void dli_client_each(struct dli_client *client, void (*visit)(struct dli_entry *entry, int64_t now));
+void dli_client_each(struct dli_client *client, dli_visit_fn *visit);
 
 /* ---- close.c */
 
@@ -234,7 +237,7 @@ int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, in
 struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
 
 /* Call visit for every hold of the name with entry.mutex held, then pump it. The caller holds no mutex. */
-void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now));
+void dli_hold_each(struct dli_entry *parent, dli_visit_fn *visit);
 
 /* The hold with this grant number, with a ref, or NULL. */
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
@@ -298,5 +301,23 @@ extern const struct dli_store_hooks dli_line_hooks;
 
 /* entry.mutex held: subscribe or unsubscribe, and query the gate, as the machine wants. */
 void dli_line_follow(struct dli_entry *entry);
+
+/* Call visit with entry.mutex held, then pump the entry. Drops a ref. The caller holds no mutex. */
+void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit);
+
+/* ---- subscription.c */
+
+/* entry.mutex held: subscribe or unsubscribe, as the machine wants. */
+void dli_subscription_follow(struct dli_entry *entry);
+
+/* Visit the entry of a name, then all whom a message about its subscription concerns. Drops a ref of the entry. */
+void dli_subscription_visit(struct dli_entry *entry, dli_visit_fn *visit);
+
+/* Visits, of an entry whose subscription has begun, or has ended although nothing here ended it. */
+void dli_subscription_begun(struct dli_entry *entry, int64_t now);
+void dli_subscription_ended(struct dli_entry *entry, int64_t now);
+
+/* The entry has no ref any more: no message finds it. */
+void dli_subscription_leave(struct dli_entry *entry);
 
 #endif

@@ -122,8 +122,10 @@ static int unref(struct dli_entry *entry)
     if (refs == 0) {
         dli_table_remove(&client->table, &entry->in_table);
         dli_list_remove(&entry->link);
-        if (entry->parent)
+        if (entry->parent) {
             dli_list_remove(&entry->sibling);
+            dli_subscription_leave(entry);
+        }
         __atomic_sub_fetch(&client->entry_count, !entry->parent, __ATOMIC_RELAXED);
         if (!entry->parent)
             dli_share_put(entry->m.rules);
@@ -173,6 +175,7 @@ static struct dli_entry *entry_new(struct dli_client *client, const struct dli_k
     if (kind->per_owner) {
         dli_list_init(&entry->children);
         dli_list_init(&entry->sibling);
+        dli_list_init(&entry->following);
     }
     return entry;
 }

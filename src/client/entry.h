@@ -81,17 +81,19 @@ struct dli_entry {
     struct dli_waiting *member;    /* of the parent's waitlist, while it waits; or NULL */
     struct dli_group *promoting;   /* when the mutex is released, so many of this group may ask */
     int promoted;
-    int8_t stranger;         /* it waits without a member, for want of memory */
-    int8_t recheck;          /* when the mutex is released, the waiters of the name probe */
-    int64_t followers;       /* as its last answer said, so many may go on behind it */
-    int64_t owner, slot;     /* of the hold */
-    int64_t wanted;          /* atomic: the machine's grant number; finds the hold that a message is for */
-    int64_t under;           /* READ: the grant number of owner's write hold at the acquire; 0: none */
-    int64_t shared;          /* WRITE: the grant number under which owner has begun to read; 0: none */
-    int64_t followed;        /* the grant number whose own channel is subscribed to */
-    int64_t highest;         /* atomic: the highest token of the holds of this parent */
-    struct dli_entry *heir;  /* it got the grant of this one; its mutex is held, and released after this one's */
-    struct dli_turns *turns; /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
+    int8_t stranger;           /* it waits without a member, for want of memory */
+    int8_t follower;           /* in followers of the parent's waitlist; subscription.c */
+    int8_t recheck;            /* when the mutex is released, the waiters of the name probe */
+    struct dli_link following; /* in followers */
+    int64_t behind;            /* as its last answer said, so many may go on behind it */
+    int64_t owner, slot;       /* of the hold */
+    int64_t wanted;            /* atomic: the machine's grant number; finds the hold that a message is for */
+    int64_t under;             /* READ: the grant number of owner's write hold at the acquire; 0: none */
+    int64_t shared;            /* WRITE: the grant number under which owner has begun to read; 0: none */
+    int64_t followed;          /* the grant number whose own channel is subscribed to */
+    int64_t highest;           /* atomic: the highest token of the holds of this parent */
+    struct dli_entry *heir;    /* it got the grant of this one; its mutex is held, and released after this one's */
+    struct dli_turns *turns;   /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
 };
 
 enum { DLI_ENTRY_SHORT = offsetof(struct dli_entry, before) }; /* of a kind without holds */

@@ -1,57 +1,12 @@
 /*
  * line.c: delivers the messages of the store to the machines. The hooks run on loop 0 with no mutex held; log runs on
  * any lane's thread.
- *
- * The holds of a name share a subscription: the first one begins it, the last one ends it. Each waiter of a fair lock
- * has a subscription of its own.
  */
 #include "waitlist.h"
 
 #include <stdlib.h>
 
 #include "sys/sys.h"
-
-/* entry.mutex held: the subscription that the entry uses, alone or with the other holds of the name. NULL: it has none yet. */
-static struct dli_subscription *subscription_of(struct dli_entry *entry)
-{
-    if (!entry->kind->per_owner)
-        return entry->aside ? &entry->aside->subscription : NULL;
-    return entry->parent && !entry->kind->own_channel ? &entry->parent->subscription : &entry->subscription;
-}
-
-/* entry.mutex held: the entry has a subscription to use from now on. 0; -1 without memory. */
-static int make_subscription(struct dli_entry *entry)
-{
-    return subscription_of(entry) || dli_entry_aside(entry) ? 0 : -1;
-}
-
-/* entry.mutex held: begin or end the subscription. */
-static void subscribe(struct dli_entry *entry, int on)
-{
-    struct dli_store *store = entry->client->store;
-    char owner[DLI_OWNER_MAX] = "";
-
-    if (entry->kind->own_channel) {
-        entry->followed = on ? entry->m.want.number : entry->followed;
-        dli_entry_owner(entry, entry->followed, owner);
-    }
-    store->ops->subscribe(store, entry->kind, entry->place, owner, on, &subscription_of(entry)->listeners);
-}
-
-/*
- * entry.mutex held: the subscription may exist already, for other holds. When it began after the last exchange was
- * sent, a message in between was missed: probe again.
- */
-static void join_subscription(struct dli_entry *entry)
-{
-    int64_t since = __atomic_load_n(&subscription_of(entry)->since, __ATOMIC_ACQUIRE);
-
-    if (!since)
-        return;
-    entry->m.line.listening = 1;
-    if (since >= entry->m.active->sent.stamp)
-        dli_mutex_probe(&entry->m, dli_now());
-}
 
 /*
  * A query of the gate, for what happened before the subscription was up. Waiters behind a holder of this process send
@@ -158,31 +113,12 @@ void dli_line_follow(struct dli_entry *entry)
     m->line.needed = 0;
     if (dli_entry_loop(entry))
         follow_gate(entry);
-    if (m->line.listen != m->line.follows && __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) == DLI_LINE_READY &&
-        make_subscription(entry) == 0) {
-        m->line.follows = m->line.listen;
-        subscribe(entry, m->line.listen);
-        if (m->line.listen)
-            join_subscription(entry);
-    }
-}
-
-/* entry.mutex held: the subscription is gone, although nothing here ended it. */
-static void subscription_lost(struct dli_entry *entry)
-{
-    struct dli_store *store = entry->client->store;
-    struct dli_subscription *subscription = subscription_of(entry);
-
-    if (entry->m.line.follows)
-        store->ops->forget(store, &subscription->listeners);
-    if (subscription)
-        __atomic_store_n(&subscription->since, 0, __ATOMIC_RELEASE);
-    entry->m.line.follows = entry->m.line.listening = 0;
+    dli_subscription_follow(entry);
 }
 
 static void resubscribe(struct dli_entry *entry, int64_t now)
 {
-    subscription_lost(entry);
+    dli_subscription_ended(entry, now);
     dli_mutex_probe(&entry->m, now);
 }
 
@@ -203,10 +139,7 @@ static void down(void *owner)
     dli_client_each(client, resubscribe);
 }
 
-typedef void visit_fn(struct dli_entry *entry, int64_t now);
-
-/* Visit the entry and pump it. Drops the ref that it came with. */
-static void visit_entry(struct dli_entry *entry, visit_fn *visit)
+void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit)
 {
     int64_t now = dli_now();
 
@@ -218,11 +151,11 @@ static void visit_entry(struct dli_entry *entry, visit_fn *visit)
 }
 
 /* Visit the holds of a name and its entry. Drops the entry's ref. */
-static void visit_holds(struct dli_entry *entry, visit_fn *visit)
+static void visit_holds(struct dli_entry *entry, dli_visit_fn *visit)
 {
     if (entry->kind->per_owner)
         dli_hold_each(entry, visit);
-    visit_entry(entry, visit);
+    dli_entry_visit(entry, visit);
 }
 
 /* The entry that a message with a grant number is for, with a ref. NULL: it is not in this process. */
@@ -238,7 +171,7 @@ static struct dli_entry *find_target(struct dli_client *client, const struct dli
 }
 
 /* Visit every entry that a message is for. */
-static void visit_target(struct dli_client *client, const struct dli_message_target *target, visit_fn *visit)
+static void visit_target(struct dli_client *client, const struct dli_message_target *target, dli_visit_fn *visit)
 {
     struct dli_entry *entry;
 
@@ -249,37 +182,31 @@ static void visit_target(struct dli_client *client, const struct dli_message_tar
     if (!entry)
         return;
     if (target->number)
-        visit_entry(entry, visit);
+        dli_entry_visit(entry, visit);
     else
         visit_holds(entry, visit);
 }
 
-static void note_subscribed(struct dli_entry *entry, int64_t now)
+/* Visit every entry that a message about a subscription is for. */
+static void visit_subscription(struct dli_client *client, const struct dli_message_target *target, dli_visit_fn *visit)
 {
-    if (make_subscription(entry))
-        return;
-    __atomic_store_n(&subscription_of(entry)->since, now, __ATOMIC_RELEASE);
-    if (entry->m.line.listen) {
-        entry->m.line.listening = 1;
-        dli_mutex_probe(&entry->m, now);
-    }
+    struct dli_entry *entry;
+
+    if (target->number)
+        visit_target(client, target, visit);
+    else if ((entry = dli_entry_find(client, target->family, target->name, target->size)))
+        dli_subscription_visit(entry, visit);
 }
 
 static void subscribed(void *owner, const struct dli_message_target *target)
 {
-    visit_target(owner, target, note_subscribed);
+    visit_subscription(owner, target, dli_subscription_begun);
 }
 
 /* Two locks may share a channel. An entry that still wants the subscription subscribes again when it is pumped. */
-static void note_unsubscribed(struct dli_entry *entry, int64_t now)
-{
-    (void)now;
-    subscription_lost(entry);
-}
-
 static void unsubscribed(void *owner, const struct dli_message_target *target)
 {
-    visit_target(owner, target, note_unsubscribed);
+    visit_subscription(owner, target, dli_subscription_ended);
 }
 
 /* A hold may be lost: its next renewal tells. */

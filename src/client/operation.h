@@ -117,7 +117,7 @@ struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct
 dlock_status dli_transfer_adopt(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
                                 const uint8_t *grant, size_t size, struct dli_operation **ret);
 
-/* ---- check.c: whether a server is fit to keep locks */
+/* ---- whether a server is fit to keep locks */
 
 /* A check of the servers. Its value is the number of findings. They stay until the next check. NULL without memory. */
 struct dli_operation *dli_operation_check(struct dli_client *client, int64_t deadline);

@@ -25,8 +25,10 @@ struct dli_waitlist *dli_waitlist_new(void)
         free(list);
         return NULL;
     }
-    if (list)
+    if (list) {
         dli_waitlist_numbers(&list->numbers);
+        dli_list_init(&list->followers);
+    }
     return list;
 }
 
@@ -228,8 +230,8 @@ void dli_waitlist_settle(struct dli_entry *entry, int64_t now)
     if (!waits && entry->stranger)
         stranger_leaves(list, entry);
     if (!waits && entry->member)
-        leave(list, entry, entry->followers);
-    entry->followers = 0;
+        leave(list, entry, entry->behind);
+    entry->behind = 0;
     if (waits && !entry->member && !entry->stranger)
         join(list, entry);
     if (!entry->member) {
@@ -288,7 +290,7 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
             member->group->nothing = -1;
             pass_on(entry, member->group, INT64_MAX); /* everybody shall learn of it */
         } else if (request->exchange.wish.want) {
-            entry->followers = learn(member, &request->exchange, now);
+            entry->behind = learn(member, &request->exchange, now);
             if (dli_mutex_waits(&entry->m))
                 hold_back(entry);
         }

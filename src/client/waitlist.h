@@ -38,9 +38,11 @@ struct dli_waitlist {
     pthread_mutex_t mutex;
     struct dli_group *groups;
     int64_t arrivals;
-    int64_t strangers;        /* waiters that are no members, for want of memory */
-    struct dli_spare spare;   /* tokens for turns in this process */
-    struct dli_table numbers; /* FAIR: members by number */
+    int64_t strangers;         /* waiters that are no members, for want of memory */
+    struct dli_spare spare;    /* tokens for turns in this process */
+    struct dli_table numbers;  /* FAIR: members by number */
+    struct dli_link followers; /* holds that a message about the subscription concerns, by following; subscription.c */
+    int64_t follower_count;
 };
 
 static inline struct dli_waiting *dli_waiting_of(struct dli_link *link)

@@ -1,8 +1,9 @@
 /*
- * many.c: many submitted acquires of one mutex that another owner of this process holds; then all waits end.
+ * many.c: many submitted acquires of one lock that another owner of this process holds; then all waits end.
  *
- *     many URL COUNT END
+ *     many URL COUNT END [KIND]
  *
+ * KIND is "mutex", if it is left out, "write" or "semaphore": with one permit.
  * END is what ends them: "drain" (each owner gets the lock and releases it), "cancel" (in the order in which they came),
  * "shuffle" (in another order), "timeout" (of 1 second) or "close".
  *
@@ -108,16 +109,29 @@ static void end(const char *how, int64_t count)
     take_events(count, expected);
 }
 
+static void make_lock(const char *kind)
+{
+    int32_t number = DLOCK_KIND_MUTEX;
+
+    if (!strcmp(kind, "write"))
+        number = DLOCK_KIND_WRITE;
+    if (!strcmp(kind, "semaphore"))
+        number = DLOCK_KIND_SEMAPHORE;
+    good(dlock_lock_new(client, number, kind, strlen(kind), NULL, &lock, reason), "new");
+    if (number == DLOCK_KIND_SEMAPHORE && dlock_semaphore_set(lock, 1, reason) != DLOCK_UNCHANGED)
+        good(dlock_error_code(reason), "set");
+}
+
 int main(int argc, char **argv)
 {
-    int64_t count = argc == 4 ? strtoll(argv[2], NULL, 10) : 0, token, began, queued;
+    int64_t count = argc >= 4 ? strtoll(argv[2], NULL, 10) : 0, token, began, queued;
 
     if (count <= 0)
         return 2;
     reason = dlock_error_new();
     event = dlock_event_new();
     good(dlock_client_open(argv[1], NULL, &client, reason), "open");
-    good(dlock_lock_new(client, DLOCK_KIND_MUTEX, "many", 4, NULL, &lock, reason), "new");
+    make_lock(argc == 5 ? argv[4] : "mutex");
     good(dlock_lock_acquire(lock, 1, LONG, &token, reason), "acquire");
     began = cpu_time();
     queue_up(count, strcmp(argv[3], "timeout") ? LONG : SHORT);
