@@ -67,6 +67,7 @@ def stopped(late: Late) -> Iterator[None]:
         yield
     finally:
         late.words[4] = 0
+        until(lambda: late.words[6] == late.words[5])
 
 
 def without_the_thread(late: Late, server: Server, new_agent: Make, rounds: int = 5) -> None:

@@ -13,7 +13,7 @@ class Late:
 
     def __init__(self, folder: pathlib.Path, new_agent: Callable[..., Agent], **environment: str) -> None:
         file = folder / "late"
-        file.write_bytes(bytes(24))
+        file.write_bytes(bytes(28))
         with open(file, "r+b") as opened:
-            self.words = memoryview(mmap.mmap(opened.fileno(), 24)).cast("I")
+            self.words = memoryview(mmap.mmap(opened.fileno(), 28)).cast("I")
         self.agent = new_agent(preload="late.so", DLOCK_LATE=str(file), **environment)

@@ -1,11 +1,11 @@
 /*
- * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has six words. A
+ * late.c: preloaded into a program, it stops threads at chosen points. The file named by DLOCK_LATE has seven words. A
  * thread whose futex wait with a timeout began while the first word was 1 goes on only when that word is 0. This concerns
  * waits by syscall() only: the library's, not those of the C library; and there those of waiters, not those for an
  * answer of the server, which have no timeout. A thread that writes to the descriptor whose number is the
  * third word stops where it next locks a mutex, until that word is 0. A client's thread that sleeps stops within a
  * millisecond, if the fifth word is 1, until that word is 0: what happens meanwhile does not wake it. The second, the
- * fourth and the sixth word count stopped threads.
+ * fourth and the sixth word count stopped threads, the seventh those of the sixth that went on.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@ static __thread int told;
 __attribute__((constructor)) static void map_page(void)
 {
     int fd = open(getenv("DLOCK_LATE"), O_RDWR | O_CLOEXEC);
-    void *memory = mmap(NULL, 24, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *memory = mmap(NULL, 28, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     *(void **)&next = dlsym(RTLD_NEXT, "syscall");
     *(void **)&next_trylock = dlsym(RTLD_NEXT, "pthread_mutex_trylock");
@@ -97,6 +97,7 @@ int poll(struct pollfd *fds, nfds_t count, int timeout)
         if (__atomic_load_n(&page[4], __ATOMIC_SEQ_CST)) {
             __atomic_add_fetch(&page[5], 1, __ATOMIC_SEQ_CST);
             keep(&page[4]);
+            __atomic_add_fetch(&page[6], 1, __ATOMIC_SEQ_CST);
         }
         found = next_poll(fds, count, 1);
     } while (found == 0);
