@@ -82,7 +82,7 @@ versions=
 if [ "$dry" = no ]; then
     for what in debian python alpine rust lua node; do
         ./dev package "$what"
-        find "build/packages/$what" build/packages/bookworm build/packages/trixie build/packages/noble -maxdepth 1 -type f ! -name SHA256SUMS 2>/dev/null | sort -u |
+        find build/packages -mindepth 2 -maxdepth 2 -type f ! -name SHA256SUMS |
             while IFS= read -r file; do
                 where=$artefacts/$(basename "$(dirname "$file")")
                 mkdir -p "$where"
