@@ -25,6 +25,12 @@ def busy_seconds() -> float:
     return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of(pid: int) -> float:
+    """The CPU seconds of a process until now."""
+    words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Bench:
     """A server, the programs, and the length of the measurements."""
 

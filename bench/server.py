@@ -23,6 +23,15 @@ from harness.steps.scripts import load  # noqa: E402
 
 POLL_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
+BARE_RENEW = """local call, kept, count, ends = redis.call, {}, #KEYS, ARGV[#KEYS + 1]
+for i = 1, count do
+  if call('HEXISTS', KEYS[i], ARGV[i]) == 1 then
+    call('PEXPIREAT', KEYS[i], ends)
+    kept[i] = 1
+  end
+end
+return kept"""
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -59,7 +68,7 @@ class Server:
 
     def load_scripts(self) -> None:
         texts = {name: load(name) for name in ("acquire", "release", "renew")}
-        texts["poll_release"] = POLL_RELEASE
+        texts.update(poll_release=POLL_RELEASE, bare_renew=BARE_RENEW)
         self.shas = {f"BENCH_SHA_{name}": self.redis.script_load(text) for name, text in texts.items()}
 
     def pin(self, cores: set[int]) -> None:

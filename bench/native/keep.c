@@ -3,7 +3,8 @@
  *
  * "dlock": submit all acquisitions, print "held", wait for a line on stdin, let the watchdog work for SECONDS, and
  * print its counters. "scripts": the same locks, then the renewal script for one lock after the other, each after the
- * reply to the one before; SECONDS is not used.
+ * reply to the one before. "bare": the same locks in the same random order, 64 in a script that has nothing but the two commands
+ * of a renewal. SECONDS is not used then.
  */
 #include "bench.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 512 };
+enum { WINDOW = 512, BATCH = 64 };
 
 static const char *const uuid = "0b5e5c1e-0000-8000-8000-00000000beef";
 
@@ -109,36 +110,100 @@ static void receive(redisContext *connection)
     freeReplyObject(reply);
 }
 
-/* Make the keys of the acquire script, as far as the renewal script reads them. */
-static void make_locks(redisContext *connection, int locks, const char *owner, const char *lease_ms)
+static void owner_of(char owner[64], int i)
+{
+    snprintf(owner, 64, "%s:%d", uuid, i + 1);
+}
+
+/* Make the keys of the acquire script. */
+static void make_locks(redisContext *connection, int locks, const char *lease_ms)
 {
     for (int i = 0; i < locks; i++) {
-        char name[32];
+        char name[32], owner[64], token[64];
 
         name_of(name, i);
+        owner_of(owner, i);
+        snprintf(token, sizeof token, "redisson_lock_token:{%s}", name);
         send(connection, 4, (const char *[]){"HSET", name, owner, "1"});
         send(connection, 3, (const char *[]){"PEXPIRE", name, lease_ms});
+        send(connection, 5, (const char *[]){"SET", token, "1700000000000000", "PX", "86400000"});
         if (i % WINDOW == WINDOW - 1 || i == locks - 1)
-            for (int j = 0; j < 2 * (i % WINDOW + 1); j++)
+            for (int j = 0; j < 3 * (i % WINDOW + 1); j++)
                 receive(connection);
     }
+}
+
+/* The numbers below count in a random order. */
+static int *shuffled(int count)
+{
+    int *order = zeroed((size_t)count * sizeof *order);
+
+    srand(1);
+    for (int i = 0; i < count; i++) {
+        int at = rand() % (i + 1);
+
+        order[i] = order[at];
+        order[at] = i;
+    }
+    return order;
+}
+
+static void send_batch(redisContext *connection, const int *order, int count, const char *until)
+{
+    static char names[BATCH][32], owners[BATCH][64];
+    const char *words[4 + 2 * BATCH];
+    char number[8];
+    int used = 0;
+
+    snprintf(number, sizeof number, "%d", count);
+    words[used++] = "EVALSHA";
+    words[used++] = script_sha("bare_renew");
+    words[used++] = number;
+    for (int i = 0; i < count; i++) {
+        name_of(names[i], order[i]);
+        words[used++] = names[i];
+    }
+    for (int i = 0; i < count; i++) {
+        owner_of(owners[i], order[i]);
+        words[used++] = owners[i];
+    }
+    words[used++] = until;
+    send(connection, used, words);
+}
+
+static void keep_bare(const char *url, int locks)
+{
+    redisContext *connection = bare_connect(url);
+    int *order = shuffled(locks);
+    int64_t start;
+
+    make_locks(connection, locks, "600000");
+    step("held");
+    start = now_ns();
+    for (int i = 0; i < locks; i += BATCH) {
+        send_batch(connection, order + i, locks - i < BATCH ? locks - i : BATCH, "9999999999999");
+        receive(connection);
+    }
+    report("renewed", locks);
+    report("per_s", locks * (double)NS_PER_S / (double)(now_ns() - start));
+    step("measured");
+    exit(0);
 }
 
 static void keep_scripts(const char *url, int locks, const char *lease_ms)
 {
     redisContext *connection = bare_connect(url);
     const char *sha = script_sha("renew");
-    char owner[64];
     int64_t start;
 
-    snprintf(owner, sizeof owner, "%s:1", uuid);
-    make_locks(connection, locks, owner, "600000");
+    make_locks(connection, locks, "600000");
     step("held");
     start = now_ns();
     for (int i = 0; i < locks; i++) {
-        char name[32];
+        char name[32], owner[64];
 
         name_of(name, i);
+        owner_of(owner, i);
         send(connection, 6, (const char *[]){"EVALSHA", sha, "1", name, owner, lease_ms});
         receive(connection);
     }
@@ -154,5 +219,7 @@ int main(int argc, char **argv)
         die("usage", "keep WAY URL LOCKS LEASE_MS SECONDS");
     if (strcmp(argv[1], "dlock") == 0)
         keep_dlock(argv[2], atoi(argv[3]), argv[4], atof(argv[5]));
+    if (strcmp(argv[1], "bare") == 0)
+        keep_bare(argv[2], atoi(argv[3]));
     keep_scripts(argv[2], atoi(argv[3]), "900000");
 }
