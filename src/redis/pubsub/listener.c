@@ -56,11 +56,17 @@ static int enroll(struct dli_listener *listener)
     return 0;
 }
 
+/* Messages come, and nothing has to be sent: TLS may want that, too. */
+static int only_receives(const struct dli_listener *listener)
+{
+    return dli_subscriber_receives(listener->sub) && dli_conn_poll(listener->sub->conn).events == POLLIN;
+}
+
 struct pollfd dli_listener_poll(struct dli_listener *listener)
 {
     struct pollfd socket = dli_conn_poll(listener->sub->conn);
 
-    if (!dli_subscriber_receives(listener->sub) || socket.events != POLLIN ||
+    if (!only_receives(listener) ||
         ((listener->relay < 0 || listener->ups != listener->sub->ups) && enroll(listener))) {
         set_ready(listener, 0);
         return socket;
@@ -104,8 +110,8 @@ static void set_stepping(struct dli_listener *listener, int stepping)
 /* mutex held: take the loop's place. 0: that cannot be done now. */
 static int begin(struct dli_listener *listener)
 {
-    if (listener->shut || listener->relay < 0 || listener->ups != listener->sub->ups ||
-        !dli_subscriber_receives(listener->sub) || turn(listener, 0))
+    if (listener->shut || listener->relay < 0 || listener->ups != listener->sub->ups || !only_receives(listener) ||
+        turn(listener, 0))
         return 0;
     listener->aside = 1;
     return 1;
@@ -119,13 +125,13 @@ static int step(struct dli_listener *listener, int64_t ups)
     set_stepping(listener, 1);
     dli_subscriber_receive(listener->sub, dli_now());
     set_stepping(listener, 0);
-    return dli_subscriber_receives(listener->sub);
+    return only_receives(listener);
 }
 
 /* mutex held: the loop waits for messages again. */
 static void end(struct dli_listener *listener, int64_t ups)
 {
-    int whole = dli_subscriber_receives(listener->sub);
+    int whole = only_receives(listener);
 
     if (listener->aside && listener->sub->ups == ups) {
         listener->aside = 0;
