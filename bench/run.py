@@ -230,8 +230,8 @@ def row_keep(bench: Bench) -> list[Section]:
     ]
     text = f"""{locks:,} locks in one client with the default single watchdog thread and a lease of 9 s, so that each is renewed every 3 s.
 Server CPU is that of the whole server while it does nothing else. The PING comes from another process, twice a millisecond. A renewal is two
-commands: does the owner hold the lock, and a later end. A script with these alone, for 64 locks at a time in a random order, shows what they
-take at least: mostly, to get the keys into the processor's cache."""
+commands: does the owner hold the lock, and a later end. A script with these alone, for 64 locks at a time in a random order and at the same
+pace, shows what they take at least: mostly, to get the keys into the processor's cache."""
     head = ["way", "server CPU us per renewal", "renewals/s", "PING p50 / p99 us", "late", "lost"]
     group = bars("renewals per second of the server's CPU", KEEPERS, results, lambda result: 1e6 / result["server_us"] if result["server_us"] else 0)
     return [Section("Many held locks", text, head, rows, targets, [group])]

@@ -4,7 +4,7 @@
  * "dlock": submit all acquisitions, print "held", wait for a line on stdin, let the watchdog work for SECONDS, and
  * print its counters. "scripts": the same locks, then the renewal script for one lock after the other, each after the
  * reply to the one before. "bare": the same locks in the same random order, 64 in a script that has nothing but the two commands
- * of a renewal. SECONDS is not used then.
+ * of a renewal, at the pace of a lease of 9 s. SECONDS is not used then.
  */
 #include "bench.h"
 
@@ -183,6 +183,7 @@ static void keep_bare(const char *url, int locks)
     for (int i = 0; i < locks; i += BATCH) {
         send_batch(connection, order + i, locks - i < BATCH ? locks - i : BATCH, "9999999999999");
         receive(connection);
+        sleep_ns((int64_t)2700 * NS_PER_MS * BATCH / locks);
     }
     report("renewed", locks);
     report("per_s", locks * (double)NS_PER_S / (double)(now_ns() - start));

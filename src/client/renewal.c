@@ -9,6 +9,17 @@
 #include "multi.h"
 #include "sys/sys.h"
 
+/*
+ * A timer fires up to a sixteenth of its delay early (watchdog/timers.h), and a renewal is set for a third of its period.
+ * It goes out when the timer fires: to wait for the rest would take more timers.
+ */
+static int64_t due_by(const struct dli_entry *entry, int64_t now)
+{
+    int64_t period = dli_mutex_period(&entry->m);
+
+    return period == DLI_NEVER ? now : now + period / 48;
+}
+
 void dli_renewal_queue(struct dli_entry *entry)
 {
     struct dli_mutex *m = &entry->m;
@@ -47,7 +58,7 @@ static int still_wanted(const struct dli_due *due, int64_t now)
 
     dli_entry_lock(entry);
     wanted = entry->m.renewing.in_flight && entry->m.want.number == due->number;
-    if (wanted && now < entry->m.renewing.at) {
+    if (wanted && due_by(entry, now) < entry->m.renewing.at) {
         wanted = entry->m.renewing.in_flight = 0;
         dli_entry_pump(entry, now);
     }
@@ -58,7 +69,7 @@ static int still_wanted(const struct dli_due *due, int64_t now)
         entry->surplus++;
     dli_entry_unlock(entry);
     if (wanted)
-        dli_metrics_note(&entry->client->metrics, DLI_RENEWAL_DELAY, delay);
+        dli_metrics_note(&entry->client->metrics, DLI_RENEWAL_DELAY, delay > 0 ? delay : 0);
     if (late)
         dli_client_count(entry->client, DLOCK_STAT_RENEWALS_LATE, 1);
     return wanted;
@@ -138,7 +149,7 @@ static void tick(struct dli_timer *timer, int64_t now)
     entry->timer_at = DLI_NEVER;
     entry->surplus++;
     dli_mutex_tick(&entry->m, now);
-    if (dli_mutex_renewal(&entry->m, now))
+    if (dli_mutex_renewal(&entry->m, due_by(entry, now)))
         dli_renewal_queue(entry);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);

@@ -40,8 +40,17 @@ void dli_timers_add(struct dli_timers *timers, struct dli_timer *timer, int64_t 
     if (length == 0)
         timer->at = at;
     timer->linked = (int16_t)(1 + class);
+    if (dli_list_empty(&timers->classes[class]))
+        timers->heads[class] = timer->at;
     dli_list_append(&timers->classes[class], &timer->link);
     timers->used[class / 64] |= UINT64_C(1) << (class % 64);
+}
+
+static struct dli_timer *head_of(const struct dli_timers *timers, int class)
+{
+    struct dli_link *head = timers->classes[class].next;
+
+    return DLI_OBJECT(head, struct dli_timer, link);
 }
 
 void dli_timers_remove(struct dli_timers *timers, struct dli_timer *timer)
@@ -54,20 +63,21 @@ void dli_timers_remove(struct dli_timers *timers, struct dli_timer *timer)
     timer->linked = 0;
     if (dli_list_empty(&timers->classes[class]))
         timers->used[class / 64] &= ~(UINT64_C(1) << (class % 64));
+    else
+        timers->heads[class] = head_of(timers, class)->at;
 }
 
-/* The earliest head of all lists. */
-static struct dli_timer *first(const struct dli_timers *timers)
+/* The class whose head is the earliest; -1: there is no timer. The heads themselves are far apart in memory. */
+static int first(const struct dli_timers *timers)
 {
-    struct dli_timer *best = 0;
+    int best = -1;
 
     for (int word = 0; word < DLI_TIMER_CLASSES / 64; word++) {
         for (uint64_t bits = timers->used[word]; bits; bits &= bits - 1) {
-            struct dli_link *head = timers->classes[word * 64 + __builtin_ctzll(bits)].next;
-            struct dli_timer *timer = DLI_OBJECT(head, struct dli_timer, link);
+            int class = word * 64 + __builtin_ctzll(bits);
 
-            if (!best || timer->at < best->at)
-                best = timer;
+            if (best < 0 || timers->heads[class] < timers->heads[best])
+                best = class;
         }
     }
     return best;
@@ -75,17 +85,19 @@ static struct dli_timer *first(const struct dli_timers *timers)
 
 struct dli_timer *dli_timers_due(struct dli_timers *timers, int64_t now)
 {
-    struct dli_timer *timer = first(timers);
+    struct dli_timer *timer;
+    int class = first(timers);
 
-    if (!timer || timer->at > now)
+    if (class < 0 || timers->heads[class] > now)
         return 0;
+    timer = head_of(timers, class);
     dli_timers_remove(timers, timer);
     return timer;
 }
 
 int64_t dli_timers_next(const struct dli_timers *timers)
 {
-    const struct dli_timer *timer = first(timers);
+    int class = first(timers);
 
-    return timer ? timer->at : INT64_MAX;
+    return class < 0 ? INT64_MAX : timers->heads[class];
 }

@@ -3,7 +3,8 @@
  *
  * A delay is rounded down to a class (16 classes per power of two). Each class is a list in order of time. Adding and
  * removing touch two neighbours, and the next timer is the head of some list. A timer may therefore fire up to a
- * sixteenth of its delay early; its owner sets it again for the rest. Not thread safe: the loop's mutex guards it.
+ * sixteenth of its delay early; its owner sets it again for the rest, or takes it as due. Not thread safe: the loop's
+ * mutex guards it.
  */
 #ifndef DLI_WATCHDOG_TIMERS_H
 #define DLI_WATCHDOG_TIMERS_H
@@ -23,6 +24,7 @@ struct dli_timer {
 
 struct dli_timers {
     struct dli_link classes[DLI_TIMER_CLASSES];
+    int64_t heads[DLI_TIMER_CLASSES];      /* when the first timer of a used class fires */
     uint64_t used[DLI_TIMER_CLASSES / 64]; /* one bit per class that has timers */
 };
 
