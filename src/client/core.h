@@ -302,7 +302,7 @@ extern const struct dli_store_hooks dli_line_hooks;
 /* entry.mutex held: subscribe or unsubscribe, and query the gate, as the machine wants. */
 void dli_line_follow(struct dli_entry *entry);
 
-/* Call visit with entry.mutex held, then pump the entry. Drops a ref. The caller holds no mutex. */
+/* Call visit, if it is not NULL, with entry.mutex held, then pump the entry. Drops a ref. The caller holds no mutex. */
 void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit);
 
 /* ---- subscription.c */

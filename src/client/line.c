@@ -145,7 +145,8 @@ void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit)
 
     dli_entry_lock(entry);
     entry->surplus++;
-    visit(entry, now);
+    if (visit)
+        visit(entry, now);
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);
 }

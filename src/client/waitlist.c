@@ -337,18 +337,6 @@ static void probe(struct dli_entry *entry, int64_t now)
     dli_mutex_probe(&entry->m, turn_begins(entry, now));
 }
 
-static void pump(struct dli_entry *entry, int probes)
-{
-    int64_t now = dli_now();
-
-    dli_entry_lock(entry);
-    entry->surplus++;
-    if (probes)
-        probe(entry, now);
-    dli_entry_pump(entry, now);
-    dli_entry_unlock(entry);
-}
-
 void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count)
 {
     struct dli_entry *some[ROUND];
@@ -357,7 +345,7 @@ void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, in
     do {
         found = activate(list, group, count, some);
         for (int i = 0; i < found; i++)
-            pump(some[i], 0);
+            dli_entry_visit(some[i], NULL);
         count -= found;
     } while (found > 0 && count > 0);
 }
@@ -394,5 +382,5 @@ void dli_waitlist_recheck(struct dli_entry *parent)
     if (found < 0)
         dli_hold_each(parent, probe);
     for (int i = 0; i < found; i++)
-        pump(some[i], 1);
+        dli_entry_visit(some[i], probe);
 }
