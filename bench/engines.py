@@ -34,6 +34,11 @@ MANY = Case("one lock, 64 callers of one process", 1, 64, 3.0)
 APART = Case("one lock, 2 processes of 1 caller", 2, 1, 2.0)
 
 
+class Floor(NamedTuple):
+    way: str  # of the bench programs
+    title: str
+
+
 class Engine(NamedTuple):
     name: str
     server: Any
@@ -41,6 +46,7 @@ class Engine(NamedTuple):
     rival: str
     clock: int  # that the peer's times are of
     bounds: dict[Case, float]
+    floor: Floor | None = None  # of the case with one caller
 
 
 def ours(bench: Bench, case: Case, url: str, seconds: float) -> Result:

@@ -212,7 +212,7 @@ LISTENERS = (
         ("client/waiter.c", "        store->ops->ring(store);\n", "        (void)store;\n"),
     )),
     Mutant(531, "a listener does not notice what it received itself", (
-        ("redis/pubsub/listener.c", "    __atomic_store_n(&listener->rung, 1, __ATOMIC_RELEASE);\n    if (!", "    if (!"),
+        ("sys/seat.c", "    __atomic_store_n(&seat->rung, 1, __ATOMIC_RELEASE);\n    if (!", "    if (!"),
     )),
 )
 
@@ -730,6 +730,21 @@ ETCD = (
     (Mutant(975, "a change of the number of permits is made again where its id has gone", edits=(
         ("etcd/permit.c", "dli_change_ids(value) >= DLI", "dli_change_ids(value) > DLI"),
     )), "test_etcd_permits.py", "meanwhile"),
+    (Mutant(976, "a caller leaves its call to the client's thread", edits=(
+        ("lanes/lanes.c", "return !__atomic_load_n(&lanes->under_way, __ATOMIC_RELAXED) && dli", "return __atomic_load_n(&lanes->under_way, __ATOMIC_RELAXED) > 1000 && dli"),
+    )), "test_etcd_standin.py", "calls_without"),
+    (Mutant(977, "nobody stands in while he waits for a grant", edits=(
+        ("lanes/standin.c", "    return dli_seat_take(&lanes->standin.seat);\n", "    return lanes->shut && dli_seat_take(&lanes->standin.seat);\n"),
+    )), "test_etcd_standin.py", "grant_without"),
+    (Mutant(978, "the client's thread stays deaf behind a stand-in", edits=(
+        ("lanes/standin.c", "return dli_relay_turn(standin->relay, standin->fd, 1);", "return dli_relay_turn(standin->relay, standin->fd, 0);"),
+    )), "test_etcd_standin.py", "has_left"),
+    (Mutant(979, "who stands in does nothing for others", edits=(
+        ("lanes/standin.c", "*rouse = standin->manned && standin->dozing;", "*rouse = 0;"),
+    )), "test_etcd_standin.py", "for_others"),
+    (Mutant(980, "who stands in sleeps beyond the alarm", edits=(
+        ("lanes/standin.c", "alarm < deadline ? alarm : deadline);", "deadline);"),
+    )), "test_etcd_standin.py", "late_without"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.

@@ -152,7 +152,7 @@ static void send_batch(redisContext *connection, const int *order, int count, co
 {
     static char names[BATCH][32], owners[BATCH][64];
     const char *words[4 + 2 * BATCH];
-    char number[8];
+    char number[12];
     int used = 0;
 
     snprintf(number, sizeof number, "%d", count);

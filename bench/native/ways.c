@@ -262,6 +262,14 @@ static const struct way ways[] = {
     {"poll", bare_open, poll_lock, poll_acquire, poll_release, 1},
 };
 
+static const struct way *const floors[] = {
+    &floor_way,
+    &blpop_way,
+#ifdef BENCH_ETCD
+    &etcd_way,
+#endif
+};
+
 const struct way *way_named(const char *name)
 {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
@@ -270,9 +278,8 @@ const struct way *way_named(const char *name)
     for (size_t i = 0; i < kind_way_count; i++)
         if (strcmp(kind_ways[i].name, name) == 0)
             return &kind_ways[i];
-    if (strcmp(floor_way.name, name) == 0)
-        return &floor_way;
-    if (strcmp(blpop_way.name, name) == 0)
-        return &blpop_way;
+    for (size_t i = 0; i < sizeof floors / sizeof floors[0]; i++)
+        if (strcmp(floors[i]->name, name) == 0)
+            return floors[i];
     die(name, "no such way");
 }

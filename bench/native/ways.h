@@ -25,6 +25,8 @@ struct way {
  * multi    three mutexes of one slot as one multi-lock of libdlock; three: the same mutexes, one after the other
  * blpop    a list with one element: BLPOP and RPUSH, one connection per thread; no token, no lease
  * futexes  a fair queue in the memory of one process: no server, no token, nothing that survives the process
+ * etcd     the two requests of Go's concurrency.Mutex over bare HTTP/2, one connection per thread; never waits. In a build
+ *          with etcd
  * poll     SET NX PX every millisecond until it succeeds, release with a script, one connection per thread
  */
 const struct way *way_named(const char *name);

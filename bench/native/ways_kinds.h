@@ -1,5 +1,5 @@
 /*
- * ways_kinds.h: the ways of ways_kinds.c and ways_floor.c, for ways.c.
+ * ways_kinds.h: the ways of ways_kinds.c, ways_floor.c and ways_etcd.c, for ways.c.
  */
 #ifndef WAYS_KINDS_H
 #define WAYS_KINDS_H
@@ -9,5 +9,6 @@
 extern const struct way kind_ways[];
 extern const size_t kind_way_count;
 extern const struct way floor_way, blpop_way;
+extern const struct way etcd_way; /* in a build with etcd */
 
 #endif

@@ -8,7 +8,7 @@
  * acquisition is made harmless by its session's mark, see session.c. A permit semaphore has <name>/permit-<owner id>, see
  * permit.c. A closed gate is dlock_gate/<name>, see gate.c.
  *
- * All I/O is done by the thread of lane 0, to which everything here belongs. Jobs come to it and go back by lanes/lanes.h.
+ * All I/O is done by one thread at a time, that which has the turn of lanes/lanes.h. Everything here belongs to it.
  */
 #ifndef DLI_ETCD_INNER_H
 #define DLI_ETCD_INNER_H
@@ -166,9 +166,7 @@ struct dli_lane *dli_etcd_lane_new(struct dli_store *store, int index, int wake_
 void dli_etcd_lane_free(struct dli_lane *lane);
 dlock_status dli_etcd_push(struct dli_lane *lane, struct dli_request *request);
 void dli_etcd_execute(struct dli_lane *lane, struct dli_request *request);
-void dli_etcd_step(struct dli_lane *lane, int64_t now);
-int64_t dli_etcd_alarm(const struct dli_lane *lane);
-int dli_etcd_sleep(struct dli_lane *lane, struct pollfd *fds);
+extern const struct dli_lanes_ops dli_etcd_lanes_ops;
 void dli_etcd_shut(struct dli_lane *lane);
 
 /* ---- job.c */

@@ -1,12 +1,15 @@
 /*
- * lane.c: the store's part in the watchdog threads: jobs come in and go back.
- *
- * Lane 0 has the connection. The other lanes only hand over jobs, and give them back on their own threads.
+ * lane.c: the store's part in the watchdog threads and in stand-ins, see lanes/lanes.h. Lane 0 has the connection.
  */
 #include <poll.h>
 
 #include "kinds.h"
 #include "round.h"
+
+static struct dli_etcd *of(const struct dli_lanes *lanes)
+{
+    return DLI_OBJECT(lanes, struct dli_etcd, lanes);
+}
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_etcd *etcd)
@@ -17,13 +20,10 @@ static void take_jobs(struct dli_etcd *etcd)
         dli_etcd_start(dli_etcd_job_at(&base->link));
 }
 
-void dli_etcd_step(struct dli_lane *lane, int64_t now)
+static void step(struct dli_lanes *lanes, int64_t now)
 {
-    struct dli_etcd *etcd = dli_etcd_at(lane);
+    struct dli_etcd *etcd = of(lanes);
 
-    dli_lane_give_back(lane);
-    if (lane->index > 0)
-        return;
     take_jobs(etcd);
     dli_etcd_sessions_step(etcd, now);
     dli_etcd_gates_step(etcd);
@@ -32,32 +32,37 @@ void dli_etcd_step(struct dli_lane *lane, int64_t now)
     dli_grpc_step(&etcd->grpc, dli_now());
 }
 
-int64_t dli_etcd_alarm(const struct dli_lane *lane)
+static int64_t alarm_at(const struct dli_lanes *lanes)
 {
-    int64_t at, other;
+    const struct dli_etcd *etcd = of(lanes);
+    int64_t at = dli_grpc_alarm(&etcd->grpc), other = dli_etcd_sessions_alarm(etcd);
 
-    if (lane->index > 0)
-        return INT64_MAX;
-    at = dli_grpc_alarm(&dli_etcd_at(lane)->grpc);
-    other = dli_etcd_sessions_alarm(dli_etcd_at(lane));
     at = other < at ? other : at;
-    other = dli_etcd_exams_alarm(dli_etcd_at(lane));
+    other = dli_etcd_exams_alarm(etcd);
     at = other < at ? other : at;
-    other = dli_etcd_rounds_alarm(dli_etcd_at(lane));
+    other = dli_etcd_rounds_alarm(etcd);
     return other < at ? other : at;
 }
 
-int dli_etcd_sleep(struct dli_lane *lane, struct pollfd *fds)
+static int poll_all(const struct dli_lanes *lanes, struct pollfd *fds)
 {
-    struct dli_etcd *etcd = dli_etcd_at(lane);
+    const struct dli_etcd *etcd = of(lanes);
 
-    if (dli_lane_sleep(lane))
-        return -1;
-    if (lane->index > 0)
-        return 0;
     fds[0] = dli_conn_poll(etcd->grpc.conn);
     return dli_etcd_exams_poll(etcd, fds, 1);
 }
+
+static int sole(const struct dli_lanes *lanes)
+{
+    const struct dli_etcd *etcd = of(lanes);
+    const struct dli_conn *conn = etcd->grpc.conn;
+
+    if (!etcd->grpc.session || conn->state != DLI_CONN_READY || !dli_list_empty(&etcd->exams))
+        return -1;
+    return dli_conn_poll(conn).events == POLLIN ? conn->fd : -1;
+}
+
+const struct dli_lanes_ops dli_etcd_lanes_ops = {.step = step, .alarm = alarm_at, .poll = poll_all, .sole = sole};
 
 /* ---- jobs of callers */
 

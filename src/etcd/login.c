@@ -90,6 +90,7 @@ void dli_etcd_up(void *owner)
 {
     struct dli_etcd *etcd = owner;
 
+    etcd->lanes.ups++;
     if (!etcd->user[0]) {
         ready(etcd);
         return;

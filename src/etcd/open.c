@@ -45,6 +45,21 @@ static void forget(struct dli_store *store, int64_t *listeners)
     (void)store, (void)listeners;
 }
 
+static int may_listen(struct dli_store *store)
+{
+    return dli_lanes_may_listen(&dli_etcd_of(store)->lanes);
+}
+
+static int listen(struct dli_store *store, int64_t deadline)
+{
+    return dli_lanes_listen(&dli_etcd_of(store)->lanes, deadline);
+}
+
+static void ring(struct dli_store *store)
+{
+    dli_lanes_ring(&dli_etcd_of(store)->lanes);
+}
+
 static void store_free(struct dli_store *store)
 {
     struct dli_etcd *etcd = dli_etcd_of(store);
@@ -79,10 +94,13 @@ static const struct dli_store_ops ops = {
     .want = want,
     .subscribe = subscribe,
     .forget = forget,
+    .may_listen = may_listen,
+    .listen = listen,
+    .ring = ring,
     .push_urgent = dli_etcd_push,
-    .step = dli_etcd_step,
-    .alarm = dli_etcd_alarm,
-    .sleep = dli_etcd_sleep,
+    .step = dli_lane_step,
+    .alarm = dli_lane_alarm,
+    .sleep = dli_lane_sleep,
     .awake = dli_lane_awake,
     .shut = dli_etcd_shut,
 };
@@ -149,7 +167,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
         free(etcd);
         return status;
     }
-    dli_lanes_init(&etcd->lanes);
+    dli_lanes_init(&etcd->lanes, &dli_etcd_lanes_ops);
     dli_budget_init(&etcd->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     set_lists(etcd);
     set_members(etcd, options, site);

@@ -6,17 +6,21 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "sys/sys.h"
 
-void dli_lanes_init(struct dli_lanes *lanes)
+void dli_lanes_init(struct dli_lanes *lanes, const struct dli_lanes_ops *ops)
 {
+    lanes->ops = ops;
+    pthread_mutex_init(&lanes->turn, NULL);
     pthread_mutex_init(&lanes->mutex, NULL);
     dli_list_init(&lanes->inbox);
+    dli_standin_init(&lanes->standin);
 }
 
 void dli_lanes_fini(struct dli_lanes *lanes)
 {
+    dli_standin_fini(&lanes->standin);
     pthread_mutex_destroy(&lanes->mutex);
+    pthread_mutex_destroy(&lanes->turn);
 }
 
 struct dli_lane *dli_lane_new(struct dli_lanes *lanes, int index, int wake_fd)
@@ -43,11 +47,22 @@ void dli_lane_free(struct dli_lane *lane)
 
 /* ---- in */
 
+/* lanes.mutex held: a job was put into the inbox. Who has to be woken for it. */
+static void find_who_wakes(struct dli_lanes *lanes, int *wake, int *rouse)
+{
+    struct dli_lane *first = lanes->lane[0];
+
+    if (!first->sleeping || dli_standin_sees(&lanes->standin, rouse))
+        return;
+    first->sleeping = 0;
+    *wake = 1;
+}
+
 static dlock_status push(struct dli_lane *lane, struct dli_lane_job *job)
 {
     struct dli_lanes *lanes = lane->lanes;
     struct dli_request *request = job->request;
-    int shut, wake = 0;
+    int shut, wake = 0, rouse = 0;
 
     job->lane = lane;
     request->status = DLOCK_OK;
@@ -56,40 +71,55 @@ static dlock_status push(struct dli_lane *lane, struct dli_lane_job *job)
     shut = lanes->shut;
     if (!shut) {
         dli_list_append(&lanes->inbox, &job->link);
-        wake = lanes->lane[0]->sleeping;
-        lanes->lane[0]->sleeping = 0;
+        __atomic_add_fetch(&lanes->under_way, 1, __ATOMIC_RELAXED);
+        find_who_wakes(lanes, &wake, &rouse);
     }
     pthread_mutex_unlock(&lanes->mutex);
     if (shut)
         return DLOCK_CLOSED;
     if (wake)
         dli_wake_set(lanes->lane[0]->wake_fd);
+    if (rouse)
+        dli_seat_rouse(&lanes->standin.seat);
     __atomic_add_fetch(&lanes->commands, 1, __ATOMIC_RELAXED);
     return DLOCK_OK;
 }
 
 dlock_status dli_lane_push(struct dli_lane *lane, struct dli_lane_job *job)
 {
-    job->sleeps = 0;
+    job->sleeps = job->stands = 0;
     return push(lane, job);
+}
+
+/* Beside other jobs a stand-in gains nothing: lane 0 is awake for them. */
+static int may_stand(struct dli_lanes *lanes)
+{
+    return !__atomic_load_n(&lanes->under_way, __ATOMIC_RELAXED) && dli_standin_begin(lanes);
+}
+
+static void fail_closed(struct dli_request *request)
+{
+    request->status = DLOCK_CLOSED;
+    if (request->verb == DLI_VERB_EXCHANGE)
+        request->exchange.answer = (struct dli_answer){.status = DLOCK_CLOSED};
 }
 
 void dli_lane_execute(struct dli_lane *lane, struct dli_lane_job *job)
 {
     struct dli_lanes *lanes = lane->lanes;
-    struct dli_request *request = job->request;
     uint32_t *word;
 
     job->sleeps = 1;
+    job->stands = may_stand(lanes);
     job->slot = (int)(__atomic_fetch_add(&lanes->slots, 1, __ATOMIC_RELAXED) % DLI_LANES_WORDS);
     word = &lanes->words[job->slot];
     __atomic_store_n(&job->done, 0, __ATOMIC_RELAXED);
     if (push(lane, job) != DLOCK_OK) {
-        request->status = DLOCK_CLOSED;
-        if (request->verb == DLI_VERB_EXCHANGE)
-            request->exchange.answer = (struct dli_answer){.status = DLOCK_CLOSED};
-        return;
+        fail_closed(job->request);
+        __atomic_store_n(&job->done, 1, __ATOMIC_RELAXED);
     }
+    if (job->stands)
+        dli_standin_wait(lanes, job);
     while (!__atomic_load_n(&job->done, __ATOMIC_ACQUIRE)) {
         uint32_t seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
 
@@ -134,6 +164,22 @@ static void post(struct dli_lane_job *job)
     dli_wake_set(lane->wake_fd);
 }
 
+/* The job may be gone afterwards. */
+static void wake_sleeper(struct dli_lane_job *job)
+{
+    struct dli_lanes *lanes = job->lane->lanes;
+    uint32_t *word = &lanes->words[job->slot];
+    int own = lanes->standin.own == job, stands = job->stands;
+
+    __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE);
+    if (own)
+        return;
+    __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
+    dli_futex_wake(word, INT32_MAX);
+    if (stands)
+        dli_seat_rouse(&lanes->standin.seat);
+}
+
 void dli_lanes_finish(struct dli_lane_job *job)
 {
     struct dli_request *request = job->request;
@@ -145,17 +191,13 @@ void dli_lanes_finish(struct dli_lane_job *job)
         request->exchange.answer.repeated = request->repeated;
     }
     dli_list_remove(&job->link);
-    if (job->sleeps) {
-        uint32_t *word = &job->lane->lanes->words[job->slot];
-
-        __atomic_store_n(&job->done, 1, __ATOMIC_RELEASE); /* the job may be gone from here on */
-        __atomic_add_fetch(word, 1, __ATOMIC_SEQ_CST);
-        dli_futex_wake(word, INT32_MAX);
-    } else if (job->lane->index > 0) {
+    __atomic_sub_fetch(&job->lane->lanes->under_way, 1, __ATOMIC_RELAXED);
+    if (job->sleeps)
+        wake_sleeper(job);
+    else if (job->lane->index > 0)
         post(job);
-    } else if (request->done) {
+    else if (request->done)
         request->done(request);
-    }
 }
 
 void dli_lanes_fail(struct dli_lane_job *job, dlock_status status, const char *sentence)
@@ -168,7 +210,8 @@ void dli_lanes_fail(struct dli_lane_job *job, dlock_status status, const char *s
     dli_lanes_finish(job);
 }
 
-void dli_lane_give_back(struct dli_lane *lane)
+/* Run done of the jobs that came back. */
+static void give_back(struct dli_lane *lane)
 {
     struct dli_link *link;
 
@@ -186,34 +229,68 @@ void dli_lane_give_back(struct dli_lane *lane)
     }
 }
 
-void dli_lane_end(struct dli_lane *lane)
-{
-    uint32_t *over = &lane->lanes->over;
+/* ---- the lane's thread */
 
-    if (lane->index == 0) {
-        __atomic_store_n(over, 1, __ATOMIC_RELEASE);
-        dli_futex_wake(over, INT32_MAX);
-    }
-    while (!__atomic_load_n(over, __ATOMIC_ACQUIRE))
-        dli_futex_sleep(over, 0);
-    dli_lane_give_back(lane);
+void dli_lane_step(struct dli_lane *lane, int64_t now)
+{
+    give_back(lane);
+    if (lane->index == 0)
+        lane->lanes->ops->step(lane->lanes, now);
 }
 
-int dli_lane_sleep(struct dli_lane *lane)
+int64_t dli_lane_alarm(const struct dli_lane *lane)
 {
     struct dli_lanes *lanes = lane->lanes;
-    int work;
+
+    if (lane->index > 0)
+        return INT64_MAX;
+    lanes->standin.announced = lanes->ops->alarm(lanes);
+    return lanes->standin.announced;
+}
+
+int dli_lane_sleep(struct dli_lane *lane, struct pollfd *fds)
+{
+    struct dli_lanes *lanes = lane->lanes;
+    int first = lane->index == 0, work, manned, count = 0;
 
     pthread_mutex_lock(&lanes->mutex);
-    work = !dli_list_empty(&lane->outbox) || (lane->index == 0 && !dli_list_empty(&lanes->inbox));
+    work = !dli_list_empty(&lane->outbox) || (first && !dli_list_empty(&lanes->inbox));
     lane->sleeping = !work;
+    manned = lanes->standin.manned;
     pthread_mutex_unlock(&lanes->mutex);
-    return work ? -1 : 0;
+    if (first) {
+        count = dli_standin_poll(lanes, manned, fds);
+        pthread_mutex_unlock(&lanes->turn);
+        if (!work)
+            dli_standin_invite(lanes);
+    }
+    return work ? -1 : count;
 }
 
 void dli_lane_awake(struct dli_lane *lane)
 {
+    if (lane->index == 0)
+        pthread_mutex_lock(&lane->lanes->turn);
     pthread_mutex_lock(&lane->lanes->mutex);
     lane->sleeping = 0;
     pthread_mutex_unlock(&lane->lanes->mutex);
+}
+
+static void end_first(struct dli_lanes *lanes)
+{
+    dli_standin_dismiss(lanes);
+    pthread_mutex_unlock(&lanes->turn);
+    __atomic_store_n(&lanes->over, 1, __ATOMIC_RELEASE);
+    dli_futex_wake(&lanes->over, INT32_MAX);
+}
+
+void dli_lane_end(struct dli_lane *lane)
+{
+    uint32_t *over = &lane->lanes->over;
+
+    if (lane->index == 0)
+        end_first(lane->lanes);
+    while (!__atomic_load_n(over, __ATOMIC_ACQUIRE))
+        dli_futex_sleep(over, 0);
+    give_back(lane);
 }

@@ -44,6 +44,11 @@ ssize_t dli_conn_read(struct dli_conn *conn, char *bytes, size_t size)
     return came;
 }
 
+int dli_conn_is_drained(const struct dli_conn *conn, ssize_t came, size_t size)
+{
+    return !conn->tls && (size_t)came < size;
+}
+
 void dli_conn_flush(struct dli_conn *conn)
 {
     if (conn->state != DLI_CONN_FAILED && dli_conn_send(conn) == 0)

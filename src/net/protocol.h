@@ -40,6 +40,9 @@ void dli_conn_fail_errno(struct dli_conn *conn, const char *what, int error);
  */
 ssize_t dli_conn_read(struct dli_conn *conn, char *bytes, size_t size);
 
+/* A read of up to size bytes gave came of them: whether nothing more was there. 0: that is not known. */
+int dli_conn_is_drained(const struct dli_conn *conn, ssize_t came, size_t size);
+
 /* Send what the socket takes now of conn->out. 0, or -1 and FAILED. */
 int dli_conn_send(struct dli_conn *conn);
 

@@ -7,8 +7,9 @@
  * returns, the request belongs to the store. Results are in the request.
  *
  * A lane is a store's part in one watchdog thread: the thread steps it, and sleeps until one of its descriptors is
- * ready or its alarm is due. Lane 0 also receives messages: all hooks but log run on its thread, or on the thread of a
- * listener, one at a time.
+ * ready or its alarm is due. Lane 0 also receives messages: all hooks but log run on its thread. While that sleeps, a caller
+ * that waits in execute or listen, with no mutex held, may do the lane's work: hooks and done then run on its thread. Hooks
+ * run one at a time.
  */
 #ifndef DLI_STORE_STORE_H
 #define DLI_STORE_STORE_H
@@ -198,7 +199,7 @@ struct dli_store_hooks {
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
     /* Holds whose lease with its delay is above least and up to most may be lost: renew them now. */
     void (*lapsed)(void *owner, int64_t least, int64_t most);
-    void (*log)(void *owner, dlock_status status, const char *text); /* any lane's thread */
+    void (*log)(void *owner, dlock_status status, const char *text); /* any thread that does a lane's work */
 };
 
 /* ---- faults on demand */

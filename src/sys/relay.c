@@ -4,6 +4,7 @@
  */
 #include "sys.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -28,4 +29,9 @@ int dli_relay_open(int fd)
 int dli_relay_turn(int relay, int fd, int on)
 {
     return control(relay, EPOLL_CTL_MOD, fd, on);
+}
+
+void dli_relay_poll(int relay, struct pollfd *fds)
+{
+    fds[0] = (struct pollfd){.fd = relay, .events = POLLIN};
 }

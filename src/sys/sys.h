@@ -91,6 +91,49 @@ int dli_relay_open(int fd);
 /* Turn it on or off, also while threads sleep on it. 0 or -1 (errno). */
 int dli_relay_turn(int relay, int fd, int on);
 
+/* How to wait for it. */
+struct pollfd;
+void dli_relay_poll(int relay, struct pollfd *fds);
+
+/*
+ * ---- seat.c: the place of a thread that does another thread's I/O while it sleeps itself. One thread at a time has it.
+ * It leaves by dli_seat_leave. All functions: any thread, but for those that say otherwise.
+ */
+struct dli_seat {
+    int offered; /* a thread may take it */
+    int taken;   /* a thread has it, or is about to leave it */
+    int working; /* that thread looks at rung before it sleeps again */
+    int rung;    /* since it was taken */
+    int bell;    /* wakes that thread; -1: none yet */
+};
+
+void dli_seat_init(struct dli_seat *seat);
+void dli_seat_fini(struct dli_seat *seat);
+
+/* Give it a bell, once, before the first offer. 0 or -1 (errno). */
+int dli_seat_furnish(struct dli_seat *seat);
+void dli_seat_offer(struct dli_seat *seat, int offered);
+
+/* 1: the calling thread has the seat now. */
+int dli_seat_take(struct dli_seat *seat);
+void dli_seat_leave(struct dli_seat *seat);
+
+/* What the thread in the seat waits for has come. It was taken at some time. */
+void dli_seat_ring(struct dli_seat *seat);
+int dli_seat_is_rung(const struct dli_seat *seat);
+
+/* Wake the thread in the seat, for no reason of its own. */
+void dli_seat_rouse(const struct dli_seat *seat);
+
+/* The thread in the seat: it begins or ends to work, and looks at rung afterwards. */
+void dli_seat_work(struct dli_seat *seat, int working);
+
+/*
+ * The thread in the seat: sleep until fd is readable, or the bell was set, or until deadline (a time of dli_now; -1: none).
+ * DLI_WAIT_*; WOKEN may be spurious. DLI_WAIT_SIGNAL: a signal handler ran.
+ */
+int dli_seat_sleep(const struct dli_seat *seat, int fd, int64_t deadline);
+
 /* ---- thread.c */
 
 /*

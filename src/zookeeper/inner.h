@@ -9,7 +9,7 @@
  * The protocol is spoken here, over net/, and not by libzookeeper, because that one tells nobody when an answered ping was
  * sent, resolves names in a call that blocks, and ends the parent's session from a forked child. Its messages are few.
  *
- * All I/O is done by the thread of lane 0, to which everything here belongs. Jobs come to it and go back by lanes/lanes.h.
+ * All I/O is done by one thread at a time, that which has the turn of lanes/lanes.h. Everything here belongs to it.
  */
 #ifndef DLI_ZOOKEEPER_INNER_H
 #define DLI_ZOOKEEPER_INNER_H
@@ -225,9 +225,7 @@ static inline struct dli_zk *dli_zk_at(const struct dli_lane *lane)
 struct dli_lane *dli_zk_lane_new(struct dli_store *store, int index, int wake_fd);
 dlock_status dli_zk_push(struct dli_lane *lane, struct dli_request *request);
 void dli_zk_execute(struct dli_lane *lane, struct dli_request *request);
-void dli_zk_step(struct dli_lane *lane, int64_t now);
-int64_t dli_zk_alarm(const struct dli_lane *lane);
-int dli_zk_sleep(struct dli_lane *lane, struct pollfd *fds);
+extern const struct dli_lanes_ops dli_zk_lanes_ops;
 void dli_zk_shut(struct dli_lane *lane);
 
 /* ---- job.c */

@@ -1,11 +1,14 @@
 /*
- * lane.c: the store's part in the watchdog threads: jobs come in and go back.
- *
- * Lane 0 has the connections. The other lanes only hand over jobs, and give them back on their own threads.
+ * lane.c: the store's part in the watchdog threads and in stand-ins, see lanes/lanes.h. Lane 0 has the connections.
  */
 #include <poll.h>
 
 #include "kinds.h"
+
+static struct dli_zk *of(const struct dli_lanes *lanes)
+{
+    return DLI_OBJECT(lanes, struct dli_zk, lanes);
+}
 
 /* Lane 0: begin the jobs that were pushed. */
 static void take_jobs(struct dli_zk *zk)
@@ -16,27 +19,21 @@ static void take_jobs(struct dli_zk *zk)
         dli_zk_start(dli_zk_job_at(&base->link));
 }
 
-void dli_zk_step(struct dli_lane *lane, int64_t now)
+static void step(struct dli_lanes *lanes, int64_t now)
 {
-    struct dli_zk *zk = dli_zk_at(lane);
+    struct dli_zk *zk = of(lanes);
 
-    dli_lane_give_back(lane);
-    if (lane->index > 0)
-        return;
     take_jobs(zk);
     dli_zk_gates_step(zk);
     dli_zk_sessions_step(zk, now);
     dli_zk_checks_step(zk, now);
 }
 
-int64_t dli_zk_alarm(const struct dli_lane *lane)
+static int64_t alarm_at(const struct dli_lanes *lanes)
 {
-    int64_t at, other;
+    const struct dli_zk *zk = of(lanes);
+    int64_t at = dli_zk_sessions_alarm(zk), other = dli_zk_checks_alarm(zk);
 
-    if (lane->index > 0)
-        return INT64_MAX;
-    at = dli_zk_sessions_alarm(dli_zk_at(lane));
-    other = dli_zk_checks_alarm(dli_zk_at(lane));
     return other < at ? other : at;
 }
 
@@ -51,16 +48,25 @@ static int poll_all(const struct dli_link *list, struct pollfd *fds, int count)
     return count;
 }
 
-int dli_zk_sleep(struct dli_lane *lane, struct pollfd *fds)
+static int poll_every(const struct dli_lanes *lanes, struct pollfd *fds)
 {
-    struct dli_zk *zk = dli_zk_at(lane);
+    const struct dli_zk *zk = of(lanes);
 
-    if (dli_lane_sleep(lane))
-        return -1;
-    if (lane->index > 0)
-        return 0;
     return dli_zk_checks_poll(zk, fds, poll_all(&zk->ended, fds, poll_all(&zk->sessions, fds, 0)));
 }
+
+static int sole(const struct dli_lanes *lanes)
+{
+    const struct dli_zk *zk = of(lanes);
+    const struct dli_zk_session *session = DLI_OBJECT(zk->sessions.next, struct dli_zk_session, link);
+
+    if (dli_list_empty(&zk->sessions) || zk->sessions.next->next != &zk->sessions || !dli_list_empty(&zk->ended) ||
+        !dli_list_empty(&zk->checks) || session->conn->state != DLI_CONN_READY || session->phase == DLI_ZK_DOWN)
+        return -1;
+    return dli_conn_poll(session->conn).events == POLLIN ? session->conn->fd : -1;
+}
+
+const struct dli_lanes_ops dli_zk_lanes_ops = {.step = step, .alarm = alarm_at, .poll = poll_every, .sole = sole};
 
 /* ---- jobs of callers */
 

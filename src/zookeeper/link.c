@@ -128,6 +128,7 @@ static void connect_now(struct dli_zk_session *session, int64_t now)
 
 static void say_hello(struct dli_zk_session *session, int64_t now)
 {
+    session->zk->lanes.ups++;
     session->phase = DLI_ZK_GREETING;
     session->greeted = session->heard = now;
     if (dli_zk_encode_connect(&session->conn->out, &session->ticket, session->zxid))
@@ -237,6 +238,8 @@ static void receive(struct dli_zk_session *session, int64_t now)
             dli_conn_fail(session->conn, DLOCK_OUT_OF_MEMORY, "cannot be read from", "no memory");
         else if (take(session))
             dli_conn_fail(session->conn, DLOCK_PROTOCOL_ERROR, "sent what is not ZooKeeper's protocol", NULL);
+        if (dli_conn_is_drained(session->conn, size, sizeof piece))
+            return;
     }
 }
 

@@ -45,6 +45,21 @@ static void forget(struct dli_store *store, int64_t *listeners)
     (void)store, (void)listeners;
 }
 
+static int may_listen(struct dli_store *store)
+{
+    return dli_lanes_may_listen(&dli_zk_of(store)->lanes);
+}
+
+static int listen(struct dli_store *store, int64_t deadline)
+{
+    return dli_lanes_listen(&dli_zk_of(store)->lanes, deadline);
+}
+
+static void ring(struct dli_store *store)
+{
+    dli_lanes_ring(&dli_zk_of(store)->lanes);
+}
+
 static void store_free(struct dli_store *store)
 {
     struct dli_zk *zk = dli_zk_of(store);
@@ -74,10 +89,13 @@ static const struct dli_store_ops ops = {
     .want = want,
     .subscribe = subscribe,
     .forget = forget,
+    .may_listen = may_listen,
+    .listen = listen,
+    .ring = ring,
     .push_urgent = dli_zk_push,
-    .step = dli_zk_step,
-    .alarm = dli_zk_alarm,
-    .sleep = dli_zk_sleep,
+    .step = dli_lane_step,
+    .alarm = dli_lane_alarm,
+    .sleep = dli_lane_sleep,
     .awake = dli_lane_awake,
     .shut = dli_zk_shut,
 };
@@ -129,7 +147,7 @@ dlock_status dli_zookeeper_open(const struct dlock_options *options, const struc
         free(zk);
         return status;
     }
-    dli_lanes_init(&zk->lanes);
+    dli_lanes_init(&zk->lanes, &dli_zk_lanes_ops);
     dli_budget_init(&zk->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     set_lists(zk);
     set_members(zk, options, site);

@@ -214,7 +214,6 @@ static void connect_now(struct dli_grpc *grpc, int64_t now)
 
     if (dli_budget_refused(grpc->budget, &refusal, now))
         fail_all(&grpc->waiting, &refusal);
-
     if (grpc->shut || now < grpc->next_at)
         return;
     if ((at = dli_budget_take(grpc->budget, now)) > 0) {
@@ -286,13 +285,15 @@ static int receive(struct dli_grpc *grpc, int64_t now)
             dli_conn_fail(grpc->conn, DLOCK_PROTOCOL_ERROR, "sent what is not gRPC", NULL);
             return -1;
         }
+        if (dli_conn_is_drained(grpc->conn, size, sizeof piece))
+            return 0;
     }
     return 0;
 }
 
-static int send_frames(struct dli_grpc *grpc)
+static int send_frames(struct dli_grpc *grpc, int64_t now)
 {
-    if (dli_http2_give(grpc))
+    if (dli_http2_give(grpc, now))
         dli_conn_fail(grpc->conn, DLOCK_OUT_OF_MEMORY, "cannot be written to", "no memory");
     dli_conn_flush(grpc->conn);
     return grpc->conn->state == DLI_CONN_FAILED ? -1 : 0;
@@ -337,8 +338,8 @@ void dli_grpc_step(struct dli_grpc *grpc, int64_t now)
     if (grpc->conn->state == DLI_CONN_READY && !grpc->session)
         connected(grpc, now);
     send_waiting(grpc, now);
-    if (grpc->session && send_frames(grpc) == 0 && receive(grpc, now) == 0)
-        send_frames(grpc);
+    if (grpc->session && send_frames(grpc, now) == 0 && receive(grpc, now) == 0)
+        send_frames(grpc, now);
     if (grpc->conn->state == DLI_CONN_FAILED)
         connect_failed(grpc, now);
     if (end_late(grpc, &grpc->flying, now))
@@ -368,6 +369,8 @@ int64_t dli_grpc_alarm(const struct dli_grpc *grpc)
         return 0;
     if (grpc->farewell && grpc->farewell < at)
         at = grpc->farewell;
+    if (grpc->session && grpc->pinged && grpc->pinged + DLI_PING_LIMIT < at)
+        at = grpc->pinged + DLI_PING_LIMIT;
     if (dli_conn_under_way(grpc->conn) && grpc->conn->deadline < at)
         return grpc->conn->deadline;
     if (!grpc->session && !dli_conn_under_way(grpc->conn) && !grpc->shut && grpc->next_at < at)

@@ -63,6 +63,8 @@ struct dli_grpc {
     int64_t next_at; /* connect not before */
     int hold;        /* of the owner: waiting calls are not sent */
     int shut;
+    int64_t pinged;       /* not 0: the member's ping came then and is not answered yet */
+    uint8_t ping[8];      /* what it has said */
     int64_t farewell;     /* not 0: the member stops; its calls under way may end until then, and no new ones begin */
     const char *leaves;   /* not NULL: why this member is given up */
     dlock_status refused; /* and with which status; DLOCK_OK: it is not reachable */

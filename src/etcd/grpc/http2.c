@@ -9,7 +9,7 @@
 #include "inner.h"
 #include "sys/sys.h"
 
-enum { WINDOW = 4 * 1024 * 1024, HEADERS = 10 };
+enum { WINDOW = 4 * 1024 * 1024, HEADERS = 10, REST = 20 * 1000 };
 
 static struct dli_grpc_call *call_of(nghttp2_session *session, int32_t stream)
 {
@@ -141,6 +141,32 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *o
     return 0;
 }
 
+/*
+ * A member in Go sends a ping with every request, to measure the connection, unless its last one is not answered yet. A ping
+ * and its answer wake a thread on each side, which costs as much as a small request. So an answer goes with the next
+ * frames, once it has rested for REST, and by itself after LIMIT. Who asks whether the peer is alive waits for seconds.
+ */
+static int answer_ping(struct dli_grpc *grpc)
+{
+    grpc->pinged = 0;
+    return nghttp2_submit_ping(grpc->session, NGHTTP2_FLAG_ACK, grpc->ping);
+}
+
+static int take_ping(struct dli_grpc *grpc, const uint8_t *said)
+{
+    if (grpc->pinged && answer_ping(grpc))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    memcpy(grpc->ping, said, sizeof grpc->ping);
+    grpc->pinged = dli_now();
+    return 0;
+}
+
+static int is_due(const struct dli_grpc *grpc, int64_t now)
+{
+    return grpc->pinged && (now >= grpc->pinged + DLI_PING_LIMIT ||
+                            (now >= grpc->pinged + REST && nghttp2_session_want_write(grpc->session)));
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *owner)
 {
     struct dli_grpc *grpc = owner;
@@ -148,7 +174,23 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     (void)session;
     if (frame->hd.type == NGHTTP2_GOAWAY)
         dli_grpc_bid_farewell(grpc);
+    if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+        return take_ping(grpc, frame->ping.opaque_data);
     return 0;
+}
+
+/* The session itself answers no ping. */
+static int new_session(struct dli_grpc *grpc, const nghttp2_session_callbacks *callbacks)
+{
+    nghttp2_option *option;
+    int failed;
+
+    if (nghttp2_option_new(&option))
+        return -1;
+    nghttp2_option_set_no_auto_ping_ack(option, 1);
+    failed = nghttp2_session_client_new2(&grpc->session, callbacks, grpc, option);
+    nghttp2_option_del(option);
+    return failed ? -1 : 0;
 }
 
 int dli_http2_open(struct dli_grpc *grpc)
@@ -165,8 +207,9 @@ int dli_http2_open(struct dli_grpc *grpc)
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_close);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    failed = nghttp2_session_client_new(&grpc->session, callbacks, grpc);
+    failed = new_session(grpc, callbacks);
     nghttp2_session_callbacks_del(callbacks);
+    grpc->pinged = 0;
     if (failed) {
         grpc->session = NULL;
         return -1;
@@ -251,11 +294,13 @@ int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size)
     return nghttp2_session_mem_recv(grpc->session, (const uint8_t *)bytes, size) == (ssize_t)size ? 0 : -1;
 }
 
-int dli_http2_give(struct dli_grpc *grpc)
+int dli_http2_give(struct dli_grpc *grpc, int64_t now)
 {
     const uint8_t *bytes;
     ssize_t size;
 
+    if (is_due(grpc, now) && answer_ping(grpc))
+        return -1;
     while ((size = nghttp2_session_mem_send(grpc->session, &bytes)) > 0)
         if (dli_buffer_add(&grpc->conn->out, bytes, (size_t)size))
             return -1;

@@ -9,6 +9,7 @@
 #include "grpc.h"
 
 enum { DLI_GRPC_MESSAGE_MAX = 4 * 1024 * 1024, DLI_GRPC_HEAD = 5 };
+enum { DLI_PING_LIMIT = 200 * 1000 }; /* microseconds that a ping waits for its answer at most */
 
 /* ---- http2.c: the session of a connection */
 
@@ -23,7 +24,7 @@ void dli_http2_reset(struct dli_grpc *grpc, struct dli_grpc_call *call);
 
 /* Take in bytes, move frames into conn->out. 0, or -1: the connection cannot be used any more. */
 int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size);
-int dli_http2_give(struct dli_grpc *grpc);
+int dli_http2_give(struct dli_grpc *grpc, int64_t now);
 
 /* ---- status.c: fill in status and reason of a call from code and text. */
 void dli_grpc_judge(struct dli_grpc_call *call, const char *member);

@@ -3,13 +3,10 @@
  */
 #include "listener.h"
 
-#include <errno.h>
-
-#include "sys/sys.h"
-
 void dli_listener_init(struct dli_listener *listener, struct dli_subscriber *sub, pthread_mutex_t *mutex)
 {
-    *listener = (struct dli_listener){.sub = sub, .mutex = mutex, .bell = -1, .relay = -1};
+    *listener = (struct dli_listener){.sub = sub, .mutex = mutex, .relay = -1};
+    dli_seat_init(&listener->seat);
 }
 
 static void close_relay(struct dli_listener *listener)
@@ -22,16 +19,10 @@ static void close_relay(struct dli_listener *listener)
 void dli_listener_fini(struct dli_listener *listener)
 {
     close_relay(listener);
-    if (listener->bell >= 0)
-        dli_fd_close(listener->bell);
+    dli_seat_fini(&listener->seat);
 }
 
 /* ---- the loop */
-
-static void set_ready(struct dli_listener *listener, int ready)
-{
-    __atomic_store_n(&listener->ready, ready, __ATOMIC_RELEASE);
-}
 
 /* The loop waits for messages, or only for the end of the connection. 0, or -1 (errno). */
 static int turn(struct dli_listener *listener, int on)
@@ -47,12 +38,10 @@ static int enroll(struct dli_listener *listener)
 {
     close_relay(listener);
     listener->aside = 0;
-    if (listener->bell < 0 && (listener->bell = dli_wake_open()) < 0)
-        return -1;
-    if ((listener->relay = dli_relay_open(listener->sub->conn->fd)) < 0)
+    if (dli_seat_furnish(&listener->seat) || (listener->relay = dli_relay_open(listener->sub->conn->fd)) < 0)
         return -1;
     listener->ups = listener->sub->ups;
-    dli_wake_set(listener->bell);
+    dli_seat_rouse(&listener->seat);
     return 0;
 }
 
@@ -68,43 +57,30 @@ struct pollfd dli_listener_poll(struct dli_listener *listener)
 
     if (!only_receives(listener) ||
         ((listener->relay < 0 || listener->ups != listener->sub->ups) && enroll(listener))) {
-        set_ready(listener, 0);
+        dli_seat_offer(&listener->seat, 0);
         return socket;
     }
-    set_ready(listener, 1);
+    dli_seat_offer(&listener->seat, 1);
     return (struct pollfd){.fd = listener->relay, .events = POLLIN};
 }
 
 void dli_listener_shut(struct dli_listener *listener)
 {
     listener->shut = 1;
-    set_ready(listener, 0);
-    if (listener->bell >= 0)
-        dli_wake_set(listener->bell);
+    dli_seat_offer(&listener->seat, 0);
+    dli_seat_rouse(&listener->seat);
 }
 
 /* ---- the listener */
 
 int dli_listener_take(struct dli_listener *listener)
 {
-    if (!__atomic_load_n(&listener->ready, __ATOMIC_ACQUIRE) || __atomic_load_n(&listener->taken, __ATOMIC_RELAXED) ||
-        __atomic_exchange_n(&listener->taken, 1, __ATOMIC_ACQUIRE))
-        return 0;
-    __atomic_store_n(&listener->rung, 0, __ATOMIC_RELAXED);
-    return 1;
+    return dli_seat_take(&listener->seat);
 }
 
-/* A listener that is stepping sees rung: its change of stepping comes after this one's look. */
 void dli_listener_ring(struct dli_listener *listener)
 {
-    __atomic_store_n(&listener->rung, 1, __ATOMIC_RELEASE);
-    if (!__atomic_fetch_add(&listener->stepping, 0, __ATOMIC_ACQ_REL))
-        dli_wake_set(listener->bell);
-}
-
-static void set_stepping(struct dli_listener *listener, int stepping)
-{
-    __atomic_exchange_n(&listener->stepping, stepping, __ATOMIC_ACQ_REL);
+    dli_seat_ring(&listener->seat);
 }
 
 /* mutex held: take the loop's place. 0: that cannot be done now. */
@@ -122,9 +98,9 @@ static int step(struct dli_listener *listener, int64_t ups)
 {
     if (listener->shut || !listener->aside || listener->sub->ups != ups)
         return 0;
-    set_stepping(listener, 1);
+    dli_seat_work(&listener->seat, 1);
     dli_subscriber_receive(listener->sub, dli_now());
-    set_stepping(listener, 0);
+    dli_seat_work(&listener->seat, 0);
     return only_receives(listener);
 }
 
@@ -138,44 +114,24 @@ static void end(struct dli_listener *listener, int64_t ups)
         whole = whole && turn(listener, 1) == 0;
     }
     if (!whole && !listener->shut) {
-        set_ready(listener, 0);
+        dli_seat_offer(&listener->seat, 0);
         dli_wake_set(listener->sub->wake_fd);
     }
-}
-
-/* Sleep. DLI_WAIT_WOKEN: there is something to read, or the bell has rung. */
-static int doze(struct pollfd fds[2], int64_t deadline)
-{
-    static const int64_t longest = INT64_C(60) * 1000000;
-    int64_t left = deadline < 0 ? longest : deadline - dli_now();
-    struct timespec limit;
-
-    if (left <= 0)
-        return DLI_WAIT_TIMEOUT;
-    left = left < longest ? left : longest;
-    limit = (struct timespec){.tv_sec = (time_t)(left / 1000000), .tv_nsec = (long)(left % 1000000 * 1000)};
-    if (ppoll(fds, 2, &limit, NULL) < 0 && errno == EINTR)
-        return DLI_WAIT_SIGNAL;
-    if (fds[1].revents)
-        dli_wake_clear(fds[1].fd);
-    return DLI_WAIT_WOKEN;
 }
 
 /* The same as dli_listener_wait, on a thread that cannot be cancelled. */
 static int listen_until(struct dli_listener *listener, int64_t deadline)
 {
-    struct pollfd fds[2] = {{.events = POLLIN}, {.events = POLLIN}};
-    int how = DLI_WAIT_WOKEN, on;
+    int how = DLI_WAIT_WOKEN, on, fd;
     int64_t ups;
 
     pthread_mutex_lock(listener->mutex);
     ups = listener->sub->ups;
-    fds[0].fd = listener->sub->conn->fd;
-    fds[1].fd = listener->bell;
+    fd = listener->sub->conn->fd;
     on = begin(listener);
-    while (on && how == DLI_WAIT_WOKEN && !__atomic_load_n(&listener->rung, __ATOMIC_ACQUIRE)) {
+    while (on && how == DLI_WAIT_WOKEN && !dli_seat_is_rung(&listener->seat)) {
         pthread_mutex_unlock(listener->mutex);
-        how = doze(fds, deadline);
+        how = dli_seat_sleep(&listener->seat, fd, deadline);
         pthread_mutex_lock(listener->mutex);
         if (how == DLI_WAIT_WOKEN)
             on = step(listener, ups);
@@ -193,6 +149,6 @@ int dli_listener_wait(struct dli_listener *listener, int64_t deadline)
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
     how = listen_until(listener, deadline);
     pthread_setcancelstate(state, &state);
-    __atomic_store_n(&listener->taken, 0, __ATOMIC_RELEASE);
+    dli_seat_leave(&listener->seat);
     return how;
 }

@@ -5,7 +5,7 @@
  *
  * The loop waits for the socket through a relay (sys.h), which a listener can turn off and on without waking the loop.
  *
- * ready, taken, stepping and rung are atomics. The mutex that the loop holds while it is awake guards the rest; a listener
+ * The seat (sys.h) is the listener's place. The mutex that the loop holds while it is awake guards the rest; a listener
  * holds no other mutex when it takes this one.
  */
 #ifndef DLI_REDIS_PUBSUB_LISTENER_H
@@ -15,18 +15,15 @@
 #include <pthread.h>
 
 #include "subscriber.h"
+#include "sys/sys.h"
 
 struct dli_listener {
     struct dli_subscriber *sub;
     pthread_mutex_t *mutex;
-    int ready;    /* a thread may become the listener */
-    int taken;    /* there is a listener, or one that is about to end */
-    int stepping; /* it receives messages, and looks at rung afterwards */
-    int rung;     /* since it was taken */
-    int bell;     /* wakes it; -1: nobody can listen */
-    int relay;    /* of the subscriber's socket; -1: none */
-    int64_t ups;  /* the subscription of the relay */
-    int aside;    /* the loop does not wait for messages now */
+    struct dli_seat seat;
+    int relay;   /* of the subscriber's socket; -1: none */
+    int64_t ups; /* the subscription of the relay */
+    int aside;   /* the loop does not wait for messages now */
     int shut;
 };
 

@@ -1,0 +1,168 @@
+"""Checks of src/lanes/standin.c for an engine: a caller that waits does the I/O of its client's thread.
+
+Each check gets a Place: how to open a client, and how many stand in line for a name.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from typing import Any, Callable, Iterator
+
+from harness.agent import Agent, Client, Lock, Pending
+from harness.late import Late
+from harness.waiting import until
+
+Make = Callable[..., Any]
+NAME = "job"
+SOON = 5  # seconds, for what comes at once
+
+
+@dataclasses.dataclass
+class Place:
+    where: Any  # an Etcd, a Zookeeper, or a URL
+    waiting: Callable[[str], int]  # how many have this lock or wait for it
+
+
+def client_of(agent: Agent, place: Place, **options: Any) -> Client:
+    """It has a session, and its thread sleeps in the way that lets a caller stand in. Nothing is renewed soon."""
+    client = agent.open(place.where, lease_ms=30_000, **options)
+    for _ in range(2):
+        client.lock("first").acquire(1, 20_000).ok
+        client.lock("first").release(1).ok
+    return client
+
+
+class Other:
+    """Another process, which has the lock."""
+
+    def __init__(self, agent: Agent, place: Place, name: str = NAME) -> None:
+        self.lock = client_of(agent, place).lock(name)
+        self.acquire()
+
+    def acquire(self) -> None:
+        self.lock.acquire(1, 20_000).ok
+
+    def release(self) -> None:
+        self.lock.release(1).ok
+
+
+@contextlib.contextmanager
+def stopped(late: Late) -> Iterator[None]:
+    """The thread of the client sleeps, and nothing wakes it."""
+    before = late.words[5]
+    late.words[4] = 1
+    until(lambda: late.words[5] > before)
+    try:
+        yield
+    finally:
+        late.words[4] = 0
+        until(lambda: late.words[6] == late.words[5])
+
+
+def in_line(client: Client, place: Place, name: str = NAME, owner: int = 1, wait: int = 60_000) -> Pending:
+    """A thread waits for a lock that another process has."""
+    pending = client.lock(name).start("acquire", owner, wait, thread=owner)
+    until(lambda: place.waiting(name) == 2)
+    return pending
+
+
+def calls_without_the_thread(late: Late, place: Place, rounds: int = 5) -> None:
+    """A lock is acquired and released, and tried, by its caller alone."""
+    lock = client_of(late.agent, place).lock(NAME)
+    for _ in range(rounds):
+        with stopped(late):
+            for wait in (1000 * SOON, 0):
+                lock.start("acquire", 1, wait).answer(SOON).ok
+                lock.start("release", 1).answer(SOON).ok
+
+
+def a_grant_without_the_thread(late: Late, place: Place, new_agent: Make, rounds: int = 5) -> None:
+    other, client = Other(new_agent(), place), client_of(late.agent, place)
+    for _ in range(rounds):
+        waits = in_line(client, place)
+        with stopped(late):
+            other.release()
+            waits.answer(SOON).ok
+            client.lock(NAME).start("release", 1).answer(SOON).ok
+        other.acquire()
+
+
+def for_others(late: Late, place: Place, new_agent: Make) -> None:
+    """Who stands in also does what is for others: another caller, and a submitted call."""
+    other, client = Other(new_agent(), place), client_of(late.agent, place)
+    waits = in_line(client, place)
+    with stopped(late):
+        more: Lock = client.lock("another")
+        more.start("acquire", 2, 20_000, thread=2).answer(SOON).ok
+        more.start("release", 2, thread=2).answer(SOON).ok
+        client.lock("submitted").submit_acquire(3, 60_000, 3).ok
+        assert client.event(SOON).type == "ACQUIRED"
+        other.release()
+        waits.answer(SOON).ok
+
+
+def who_stood_in_has_left(agent: Agent, place: Place, new_agent: Make, rounds: int = 6) -> None:
+    """Its time was over. The thread of the client receives what comes afterwards, not only when it wakes for another reason."""
+    other, client, late = Other(new_agent(), place), client_of(agent, place), 0
+    for tag in range(rounds):
+        assert in_line(client, place, wait=300).answer().status == "TIMED_OUT"
+        until(lambda: place.waiting(NAME) == 1)
+        client.lock(NAME).submit_acquire(2, 60_000, tag).ok
+        until(lambda: place.waiting(NAME) == 2)
+        began = time.monotonic()
+        other.release()
+        assert client.event().tag == tag
+        late += time.monotonic() - began > 0.3
+        client.lock(NAME).release(2).ok
+        other.acquire()
+    assert late <= rounds // 2
+
+
+def ended(agent: Agent, place: Place, new_agent: Make) -> None:
+    """Another thread ends the wait."""
+    Other(new_agent(), place)
+    client = client_of(agent, place)
+    waits = in_line(client, place)
+    client.lock(NAME).cancel(1).ok
+    assert waits.answer(SOON).status == "CANCELLED"
+    until(lambda: place.waiting(NAME) == 1)
+    waits = in_line(client, place)
+    client.close(5000)
+    assert waits.answer(SOON).status == "CLOSED"
+
+
+def closed_without_an_answer(agent: Agent, place: Place, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    """The server is silent. The client is closed: its thread ends the call of the caller that stands in."""
+    client = client_of(agent, place)
+    pause()
+    try:
+        called = client.lock(NAME).start("acquire", 1, 60_000, thread=1)
+        client.counters()
+        client.start("close", 500, thread=2)
+        assert called.answer(SOON).status in ("CLOSED", "UNREACHABLE", "TIMED_OUT")
+    finally:
+        resume()
+
+
+def late_without_the_thread(late: Late, place: Place, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    """The server is silent. Who stands in also sees when the time of its call is over."""
+    client = client_of(late.agent, place, command_timeout_ms=500)
+    pause()
+    try:
+        with stopped(late):
+            assert client.lock(NAME).start("acquire", 1, 0).answer(SOON).status == "UNREACHABLE"
+    finally:
+        resume()
+
+
+def the_connection_breaks(client: Client, proxy: Any, place: Place, other: Other, how: str) -> None:
+    """While a caller stands in: the client connects again, and the caller gets the lock."""
+    for _ in range(3):
+        waits, connections = in_line(client, place), proxy.connections
+        proxy.cut(how == "reset")
+        until(lambda: proxy.connections > connections, 30)
+        other.release()
+        waits.answer(30).ok
+        client.lock(NAME).release(1).ok
+        other.acquire()
