@@ -35,7 +35,9 @@ APART = Case("one lock, 2 processes of 1 caller", 2, 1, 2.0)
 
 
 class Floor(NamedTuple):
-    way: str  # of the bench programs
+    """The least that one caller can take: a way of the bench programs."""
+
+    way: str
     title: str
 
 
@@ -46,7 +48,7 @@ class Engine(NamedTuple):
     rival: str
     clock: int  # that the peer's times are of
     bounds: dict[Case, float]
-    floor: Floor | None = None  # of the case with one caller
+    floor: Floor | None = None
 
 
 def ours(bench: Bench, case: Case, url: str, seconds: float) -> Result:
@@ -72,8 +74,15 @@ def theirs(peers: list[Any], case: Case, clock: int, seconds: float) -> Result:
 
 def measure(bench: Bench, engine: Engine, case: Case, url: str, peers: list[Any]) -> tuple[list[list[str]], list[Target]]:
     seconds = bench.some(case.seconds, 0.5)
-    ways = {"dlock": "libdlock", "rival": engine.rival}
-    results = interleave(bench.rounds(5), list(ways), lambda way: ours(bench, case, url, seconds) if way == "dlock" else theirs(peers, case, engine.clock, seconds))
+    floor = engine.floor if case is ONE else None
+    ways = {"dlock": "libdlock", "rival": engine.rival} | ({"floor": floor.title} if floor else {})
+
+    def run(way: str) -> Result:
+        if floor and way == "floor":
+            return bench.run(None, "own", floor.way, url, case.threads, seconds)
+        return ours(bench, case, url, seconds) if way == "dlock" else theirs(peers, case, engine.clock, seconds)
+
+    results = interleave(bench.rounds(5), list(ways), run)
     rows = [[case.title, name, str(spread(results[way], "per_s")), str(spread(results[way], "pair_p50"))] for way, name in ways.items()]
     if case not in engine.bounds:
         return rows, []
@@ -96,12 +105,23 @@ def section(bench: Bench, engine: Engine) -> Section:
                 peer.process.kill()
     text = f"""One server on loopback, its data in memory. All callers acquire and release without a pause. {engine.rival} gives each caller a
 session or a thread of its own, as its documentation says. For one lock the time is that of a grant: all time divided by all grants."""
+    if engine.floor:
+        text += f"""
+{engine.floor.title} are the least that one caller can take: no session, no token, nobody who waits."""
     return Section(engine.name, text, ["case", "way", "pairs or grants/s", "us each"], rows, targets)
 
 
 def row_engines(bench: Bench) -> list[Section]:
     engines = [
-        Engine("etcd", Etcd, lambda etcd: Concurrency(etcd.nodes[0], TTL), "Go's concurrency.Mutex", time.CLOCK_BOOTTIME, {ONE: 0.8, MANY: 20, APART: 0.7}),
+        Engine(
+            "etcd",
+            Etcd,
+            lambda etcd: Concurrency(etcd.nodes[0], TTL),
+            "Go's concurrency.Mutex",
+            time.CLOCK_BOOTTIME,
+            {ONE: 0.8, MANY: 20, APART: 0.7},
+            Floor("etcd", "Go's two requests over bare HTTP/2"),
+        ),
         Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}),
     ]
     return [section(bench, engine) for engine in engines]

@@ -745,6 +745,21 @@ ETCD = (
     (Mutant(980, "who stands in sleeps beyond the alarm", edits=(
         ("lanes/standin.c", "alarm < deadline ? alarm : deadline);", "deadline);"),
     )), "test_etcd_standin.py", "late_without"),
+    (Mutant(981, "a ping is not answered", edits=(
+        ("etcd/grpc/http2.c", "    grpc->pinged = dli_now();", "    grpc->pinged = 0;"),
+    )), "test_etcd_hostile.py", "ping"),
+    (Mutant(982, "every acquisition has a key of its own", edits=(
+        ("etcd/keys.c", "    if (!slot->id || etcd->spares == SPARES) {", "    if (etcd->spares <= SPARES) {"),
+    )), "test_etcd_kinds.py", "few_keys"),
+    (Mutant(983, "an acquisition that was not sent keeps its owner id", edits=(
+        ("etcd/job.c", "    if (!request->sent || request->refused)\n        dli_etcd_each", "    if (request->sent && request->refused)\n        dli_etcd_each"),
+    )), "test_etcd_kinds.py", "few_keys"),
+    (Mutant(984, "no tie is taken over", edits=(
+        ("etcd/watch.c", "        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))", "        if (tie->size != key.size + 1000)"),
+    )), "test_etcd_kinds.py", "watches_go_on"),
+    (Mutant(990, "what happened before a tie began is not looked for", edits=(
+        ("etcd/watch.c", "is_tie(watch) && it->revision >= watch->waiter->from;", "is_tie(watch) && it->revision < 0;"),
+    )), "test_etcd_kinds.py", "before_the_watch"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.
@@ -764,12 +779,18 @@ WORLDS = (
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(854, "a release deletes whatever is first in the line", world="etcd", edits=(
-        ("etcd/exchange.c", "    dli_etcd_then(&txn, DLI_ETCD_DELETE,\n                  dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));",
-         "    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_prefix(job->request.place))->end =\n        dli_etcd_prefix_end(job->request.place, key);"),
+        ("etcd/exchange.c", "    dli_etcd_then(&txn, DLI_ETCD_DELETE, key);\n",
+         "    static char end[DLI_ETCD_KEY_MAX];\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_prefix(job->request.place))->end =\n        dli_etcd_prefix_end(job->request.place, end);\n"),
     )),
     Mutant(855, "a grant is given without a read of its own key", world="etcd", edits=(
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
+    )),
+    Mutant(856, "a release deletes whoever has its key", world="etcd", edits=(
+        ("etcd/exchange.c", "    if (job->created) {\n        dli_etcd_test_own", "    if (job->created < 0) {\n        dli_etcd_test_own"),
+    )),
+    Mutant(857, "an owner id is used again although a release of it may come late", world="etcd", edits=(
+        ("etcd/keys.c", "    if (!clean)\n        slot->id = 0;\n", "    (void)clean;\n"),
     )),
     # The same over a model of ZooKeeper.
     Mutant(880, "an undo deletes the first node, whoever's it is", world="zookeeper", edits=(

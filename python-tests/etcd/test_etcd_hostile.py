@@ -16,7 +16,7 @@ from harness.proxy import Hook, Link, Proxy
 from harness.waiting import until
 
 DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY = 0, 1, 3, 4, 5, 6, 7
-END_STREAM, END_HEADERS = 1, 4
+ACK, END_STREAM, END_HEADERS = 1, 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -82,6 +82,7 @@ class Liar:
 
     def __init__(self, answer: Callable[[int], bytes]) -> None:
         self.answer, self.streams, self.links = answer, 0, 0
+        self.pongs: list[bytes] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -104,7 +105,9 @@ class Liar:
                     data += piece
                     data = data.removeprefix(PREFACE)
                     while len(data) >= 9 and len(data) >= 9 + (size := int.from_bytes(data[:3], "big")):
-                        kind, stream = data[3], int.from_bytes(data[5:9], "big") & 0x7FFFFFFF
+                        kind, flags, stream = data[3], data[4], int.from_bytes(data[5:9], "big") & 0x7FFFFFFF
+                        if kind == PING and flags & ACK:
+                            self.pongs.append(data[9 : 9 + size])
                         data = data[9 + size :]
                         if kind == HEADERS:
                             self.streams += 1
@@ -149,6 +152,15 @@ def test_k05_a_session_that_broke_is_left(agent: Agent, new_liar: Callable[..., 
     for number in range(3):
         client.lock(f"job{number}").acquire(1, 0)
     assert liar.links >= 3, liar.links
+
+
+def test_every_ping_is_answered(agent: Agent, new_liar: Callable[..., Liar]) -> None:
+    """At rest, too, and each with what it has said."""
+    pings = [b"%08d" % number for number in range(3)]
+    liar = new_liar(lambda stream: b"".join(frame(PING, 0, 0, ping) for ping in pings))
+    client = agent.open(f"etcd://127.0.0.1:{liar.port}")
+    client.lock("job").start("acquire", 1, 60_000)
+    until(lambda: liar.pongs[:3] == pings)
 
 
 def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Callable[..., Liar]) -> None:

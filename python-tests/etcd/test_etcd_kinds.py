@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import urllib.request
 from typing import Any, Callable
 
 import pytest
@@ -152,3 +153,80 @@ def test_a_latch_counts_each_change_once(etcd: Etcd, new_agent: Make, new_proxy:
         assert waiting.latch_count().ok.value == left
     wait.answer().ok
     assert etcd.keys("done/") == []
+
+
+# ---- keys are used again: until a compaction etcd looks at every key that a name ever had
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "read", "write", "permit_semaphore"])
+def test_few_keys(etcd: Etcd, agent: Agent, new_agent: Make, new_proxy: Make, kind: str) -> None:
+    """However often a lock is acquired, tried, waited for in vain, or asked for while etcd cannot be reached."""
+    proxy = new_proxy(etcd.nodes[0])
+    lock = agent.open(url(proxy), lease_ms=30_000, command_timeout_ms=500).lock("job", kind=kind)
+    other = new_agent().open(etcd, lease_ms=30_000).lock("job", kind="write" if kind == "read" else kind)
+    if kind == "permit_semaphore":
+        lock.permits_set(1).ok
+    seen: set[str] = set()
+
+    def pair() -> None:
+        lock.acquire(1, 5000).ok
+        seen.update(etcd.keys("job/"))
+        lock.release(1).ok
+
+    for _ in range(5):
+        pair()
+    other.acquire(1, 5000).ok
+    theirs = set(etcd.keys("job/"))
+    for wait in (0, 50) * 3:
+        assert lock.acquire(1, wait).status != "OK"
+    other.release(1).ok
+    pair()
+    proxy.refuse()
+    proxy.cut()
+    for _ in range(5):
+        assert lock.acquire(1, 0).status == "UNREACHABLE"
+    proxy.accept()
+    lock.acquire(1, 20_000).ok
+    seen.update(etcd.keys("job/"))
+    assert len({key for key in seen - theirs if "total" not in key}) == 1, seen
+
+
+# ---- who waits is told at once: etcd sends what happened before a watch began only ten times a second
+
+
+def heard_by_the_watcher(etcd: Etcd) -> float:
+    """Messages of all clients on streams of watches."""
+    metrics = urllib.request.urlopen(f"http://{etcd.nodes[0].host}:{etcd.nodes[0].port}/metrics", timeout=10).read().decode()
+    rows = [row for row in metrics.splitlines() if row.startswith("grpc_server_msg_received_total") and 'grpc_method="Watch"' in row]
+    return sum(float(row.split()[-1]) for row in rows)
+
+
+def test_watches_go_on(etcd: Etcd, new_agent: Make, rounds: int = 20) -> None:
+    """Two processes take turns: neither begins anew to watch the key of the other."""
+    locks = [new_agent().open(etcd, lease_ms=30_000).lock("job") for _ in range(2)]
+    locks[0].acquire(1, 5000).ok
+    before = 0.0
+    for turn in range(rounds):
+        holds, waits = locks[turn % 2], locks[1 - turn % 2]
+        pending = waits.start("acquire", 1, 20_000)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        holds.release(1).ok
+        pending.answer().ok
+        if turn == 1:
+            before = heard_by_the_watcher(etcd)
+    assert heard_by_the_watcher(etcd) - before <= 2.5 * (rounds - 2)
+
+
+def test_a_release_before_the_watch(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
+    """The lock was released after the waiter had looked, and before it watched. It has waited before, so it knows of gates."""
+    proxy = new_proxy(etcd.nodes[0])
+    clients = [new_agent().open(where, lease_ms=60_000) for where in (etcd, url(proxy))]
+    for name in ("first", "job"):
+        holder, waiter = (client.lock(name) for client in clients)
+        holder.acquire(1, 5000).ok
+        gate = proxy.up.pause_at(etcd.keys(f"{name}/")[0])
+        pending = waiter.start("acquire", 1, 60_000)
+        gate.wait()
+        holder.release(1).ok
+        gate.open()
+        pending.answer(1.5).ok

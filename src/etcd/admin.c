@@ -32,6 +32,7 @@ static void all_granted(struct dli_job *job, int i, int64_t created)
     struct dli_multi_row *row = row_of(job, i);
     const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
 
+    dli_etcd_slot_created(row->place, dli_etcd_number(row->owner), created);
     row->token = created * DLI_ETCD_TURNS;
     row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
     row->since = session ? dli_etcd_since(session, row->lease) : 1;
@@ -75,6 +76,7 @@ static void tried_all(struct dli_job *job)
 
     if (dli_etcd_read(job, job->request.multi.count, &reply))
         return;
+    dli_etcd_each_number(job, dli_etcd_slot_answered);
     if (reply.succeeded)
         for (int i = 0; i < request->multi.count; i++)
             all_granted(job, i, reply.revision);
@@ -127,6 +129,7 @@ static void try_all(struct dli_job *job)
         const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
         struct dli_etcd_bytes prefix = dli_etcd_prefix(row->place), end = dli_etcd_prefix_end(row->place, names.end[i]);
 
+        dli_etcd_slot_take(row->place, dli_etcd_number(row->owner));
         dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);
         txn.test[txn.tests - 1].end = end;
         dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;

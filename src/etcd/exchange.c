@@ -33,6 +33,8 @@ void dli_etcd_not_granted(struct dli_job *job)
     answer->got = DLI_TRY_HELD;
     answer->left = -1;
     job->request.status = DLOCK_OK;
+    if (!dli_etcd_stands(job))
+        dli_etcd_slot_unused(job->request.place, job->request.exchange.wish.want);
     dli_etcd_finish(job);
 }
 
@@ -43,6 +45,7 @@ void dli_etcd_granted(struct dli_job *job, int64_t more)
     int64_t block = request->exchange.wish.block;
 
     dli_etcd_hold(dli_etcd_at(job->base.lane), request->exchange.wish.want, job->created);
+    dli_etcd_slot_created(request->place, request->exchange.wish.want, job->created);
     if (job->created >= INT64_C(1) << 46) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
         return;
@@ -78,12 +81,13 @@ static void cleaned(struct dli_job *job)
 }
 
 /* The key has the lease of a session that is over: it ends at any time. */
-static void clean(struct dli_job *job)
+static void clean(struct dli_job *job, int64_t created)
 {
     struct dli_etcd_txn txn = {0};
     char key[DLI_ETCD_KEY_MAX];
 
-    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));
+    dli_etcd_test_own(&txn, own_key(job, key), created);
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);
     dli_etcd_call_txn(job, &txn, cleaned);
 }
 
@@ -91,7 +95,7 @@ int dli_etcd_lives(struct dli_job *job, const struct dli_etcd_found *own)
 {
     if (own->lease == job->session->id && !job->session->over)
         return 1;
-    clean(job);
+    clean(job, own->created);
     return 0;
 }
 
@@ -104,6 +108,7 @@ static void was_shut_out(struct dli_job *job)
     job->session->mark = reply.revision;
     dli_etcd_reply_free(&reply);
     dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
+    dli_etcd_slot_end(job->request.place, job->request.exchange.wish.want, 0);
     job->request.exchange.answer.got = DLI_TRY_GATE;
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -138,7 +143,7 @@ static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
         } else if (before->keys == 0) {
             dli_etcd_granted(job, -1);
         } else {
-            dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
+            dli_etcd_wait(job, own->found[0].key, &before->found[0], reply->revision);
             dli_etcd_not_granted(job);
         }
     }
@@ -207,7 +212,7 @@ static void was_put(struct dli_job *job, const struct dli_etcd_reply *reply)
     } else if (last->keys <= at) {
         dli_etcd_granted(job, -1);
     } else {
-        dli_etcd_wait(job, own, last->found[at].key, reply->revision);
+        dli_etcd_wait(job, own, &last->found[at], reply->revision);
         dli_etcd_not_granted(job);
     }
 }
@@ -218,6 +223,7 @@ static void put_answered(struct dli_job *job)
 
     if (dli_etcd_read(job, 2, &reply))
         return;
+    dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.want);
     if (reply.succeeded)
         was_put(job, &reply);
     else if (reply.results > 3)
@@ -230,12 +236,14 @@ static void put_answered(struct dli_job *job)
 static void put_now(struct dli_job *job)
 {
     char key[DLI_ETCD_KEY_MAX], mark_key[DLI_ETCD_MARK_MAX], gate_key[DLI_ETCD_KEY_MAX];
-    struct dli_etcd_bytes own = own_key(job, key), mark = dli_etcd_mark(job->session, mark_key),
-                          gate = dli_etcd_gate_key(job->request.place, gate_key);
+    struct dli_etcd_bytes own, mark = dli_etcd_mark(job->session, mark_key),
+                               gate = dli_etcd_gate_key(job->request.place, gate_key);
     struct dli_etcd_rivals rivals;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *last;
 
+    dli_etcd_slot_take(job->request.place, job->request.exchange.wish.want);
+    own = own_key(job, key);
     dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, mark, job->session->mark);
@@ -297,36 +305,60 @@ void dli_etcd_marked(struct dli_etcd *etcd, int64_t revision)
         DLI_OBJECT(link, struct dli_etcd_session, link)->mark = revision;
 }
 
+static void drop_now(struct dli_job *job);
+
 static void dropped(struct dli_job *job)
 {
+    const struct dli_exchange *exchange = &job->request.exchange;
     struct dli_etcd_reply reply;
+    int other;
 
     if (dli_etcd_read(job, 1, &reply))
         return;
-    job->request.exchange.answer.released = reply.result[0].count > 0;
-    if (job->request.exchange.wish.doubt)
+    job->request.exchange.answer.released = reply.succeeded && reply.result[0].count > 0;
+    other = !reply.succeeded && reply.result[0].keys > 0;
+    if (exchange->wish.doubt)
         dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
     dli_etcd_reply_free(&reply);
+    if (other) { /* its key was created anew */
+        job->created = 0;
+        drop_now(job);
+        return;
+    }
+    dli_etcd_slot_end(job->request.place, exchange->wish.drop, job->created != 0);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }
 
 /*
- * An earlier request for the number may still be under way. New marks make it fail whenever it arrives.
+ * An earlier request for the number may still be under way. New marks make it fail whenever it arrives. Else only the key that
+ * was created for the number is deleted, so that this request, too, may be late.
  */
-static void drop(struct dli_job *job)
+static void drop_now(struct dli_job *job)
 {
     struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
-    char key[DLI_ETCD_KEY_MAX];
+    char room[DLI_ETCD_KEY_MAX];
+    struct dli_etcd_bytes key = dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, room);
     struct dli_etcd_marks marks;
     struct dli_etcd_txn txn = {0};
 
-    dli_etcd_forget(etcd, job->request.exchange.wish.drop);
-    dli_etcd_then(&txn, DLI_ETCD_DELETE,
-                  dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, key));
+    if (job->created) {
+        dli_etcd_test_own(&txn, key, job->created);
+        dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, key);
+    }
+    dli_etcd_then(&txn, DLI_ETCD_DELETE, key);
     if (job->request.exchange.wish.doubt)
         dli_etcd_mark_all(etcd, &txn, &marks, dli_etcd_then);
     dli_etcd_call_txn(job, &txn, dropped);
+}
+
+static void drop(struct dli_job *job)
+{
+    int64_t number = job->request.exchange.wish.drop;
+
+    dli_etcd_forget(dli_etcd_at(job->base.lane), number);
+    job->created = job->request.exchange.wish.doubt ? 0 : dli_etcd_slot_sure(job->request.place, number);
+    drop_now(job);
 }
 
 void dli_etcd_exchange(struct dli_job *job)

@@ -13,8 +13,16 @@ static void finish(struct dli_job *job, int refused)
     dli_etcd_finish(job);
 }
 
+/* The deletion may have a late copy. */
+static void end_slot(const struct dli_place *place, int64_t number)
+{
+    dli_etcd_slot_end(place, number, 0);
+}
+
 static void deleted(struct dli_job *job)
 {
+    if (job->tries == 0)
+        dli_etcd_each_number(job, end_slot);
     finish(job, job->tries == 0);
 }
 

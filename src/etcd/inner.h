@@ -3,10 +3,13 @@
  *
  * A lock's keys are <name>/<owner id>, each with the lease of its session. The key with the lowest create revision has the
  * lock; the others stand in line behind it. So Go's clientv3/concurrency and others with this layout take part. Those of a
- * read-write lock are <name>/read-<owner id> and <name>/write-<owner id>; a reader only waits for the writers before it. An owner
- * id is one acquisition and is never used again, so a late copy of a release can delete nothing else. A late copy of an
- * acquisition is made harmless by its session's mark, see session.c. A permit semaphore has <name>/permit-<owner id>, see
- * permit.c. A closed gate is dlock_gate/<name>, see gate.c.
+ * read-write lock are <name>/read-<owner id> and <name>/write-<owner id>; a reader only waits for the writers before it. A late
+ * copy of an acquisition is made harmless by its session's mark, see session.c. A permit semaphore has <name>/permit-<owner id>,
+ * see permit.c. A closed gate is dlock_gate/<name>, see gate.c.
+ *
+ * etcd looks at every key that a name ever had since its last compaction. So acquisitions use few keys, one after the other: the
+ * owner id in a key is that of its slot. A release deletes the key that was created for it, so a late copy deletes nothing
+ * else. Where that cannot be said, the owner id is never used again.
  *
  * All I/O is done by one thread at a time, that which has the turn of lanes/lanes.h. Everything here belongs to it.
  */
@@ -31,6 +34,7 @@ enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI
 /* Where one lock is kept: below its name. */
 struct dli_place {
     const struct dli_kind *kind;
+    struct dli_etcd *etcd;
     uint16_t size;
     char name[]; /* and "/" */
 };
@@ -82,10 +86,10 @@ struct dli_etcd_table {
 /* A watch of the server. */
 struct dli_etcd_watch {
     struct dli_etcd_node node;      /* its id; 0: there is none */
-    struct dli_etcd_waiter *waiter; /* whose it is; NULL: that of all gates */
+    struct dli_etcd_waiter *waiter; /* whose it is; NULL: that of all gates, or of a loose tie */
 };
 
-/* Watches of a waiter: of what stands before it, of its own key, of the total of a semaphore. */
+/* Watches of a waiter: of all that stand before it, of its own key, of the total of a semaphore. */
 enum { DLI_ETCD_WATCHES = 3 };
 
 /* A grant number in line or held, and its watches. */
@@ -94,10 +98,12 @@ struct dli_etcd_waiter {
     int64_t created;
     int64_t from; /* the revision from which its own key is watched */
     int8_t held;
-    int8_t gone;   /* held: its key was deleted */
-    int8_t unsure; /* held: its key may have been deleted */
-    int64_t more;  /* so many deletions before it are none of its business */
+    int8_t gone;    /* held: its key was deleted */
+    int8_t unsure;  /* held: its key may have been deleted */
+    int64_t behind; /* when the key before its own was created; 0: it waits for more than one */
+    int64_t more;   /* so many deletions before it are none of its business */
     struct dli_etcd_watch watch[DLI_ETCD_WATCHES];
+    struct dli_etcd_tie *tie; /* of watch.c */
     int32_t family;
     size_t size;
     char name[];
@@ -117,7 +123,12 @@ struct dli_etcd {
     char *token;
     struct dli_grpc_call login, alive, watches;
     struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
-    struct dli_etcd_table waiters, watched;
+    struct dli_etcd_table waiters, watched, slots;
+    struct dli_link spare; /* slots without a number; the one that was used last comes first */
+    int spares;
+    int64_t slot_ids;
+    struct dli_link loose; /* ties; the one that was used last comes first */
+    int loose_ties;
     int64_t watch_ids;
     struct dli_link exams;
     int anonymous; /* the client has neither a user nor a certificate */
@@ -183,6 +194,9 @@ void dli_etcd_finish(struct dli_job *job);
 /* The same with a failure; NULL: the reason is that of its call. */
 void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence);
 
+/* The numbers that the request wants. */
+void dli_etcd_each_number(const struct dli_job *job, void (*visit)(const struct dli_place *place, int64_t number));
+
 /* Call a transaction; answered runs with its answer. */
 void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void (*answered)(struct dli_job *job));
 
@@ -209,8 +223,30 @@ const char *dli_etcd_place_name(const struct dli_place *place);
 /* The range of all keys of a lock; end is written to out. */
 struct dli_etcd_bytes dli_etcd_prefix(const struct dli_place *place);
 struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char out[DLI_ETCD_KEY_MAX]);
+
+/* The key of an owner: that of its slot, if its number has one. */
 struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                    char out[DLI_ETCD_KEY_MAX]);
+
+/* The number is about to put its key: it has a slot from now on. Without memory it has none. */
+void dli_etcd_slot_take(const struct dli_place *place, int64_t number);
+
+/* That was answered. created: when the key was created. */
+void dli_etcd_slot_answered(const struct dli_place *place, int64_t number);
+void dli_etcd_slot_created(const struct dli_place *place, int64_t number, int64_t created);
+
+/* When the number's key was created; 0: not known, or there may be another one on its way. */
+int64_t dli_etcd_slot_sure(const struct dli_place *place, int64_t number);
+
+/* The number has no key any more. clean: and no request is under way that changes it, whoever has it then. */
+void dli_etcd_slot_end(const struct dli_place *place, int64_t number, int clean);
+
+/* The same, if it has put none. */
+void dli_etcd_slot_unused(const struct dli_place *place, int64_t number);
+void dli_etcd_slots_free(struct dli_etcd *etcd);
+
+/* Do the rest only if the number's key is the one that was created for it; where that is not known, if there is a key. */
+void dli_etcd_test_own(struct dli_etcd_txn *txn, struct dli_etcd_bytes key, int64_t created);
 
 /* The range of the keys that a hold of this kind waits for, if they are before its own: a reader waits for writers only. */
 struct dli_etcd_rivals {
@@ -309,7 +345,8 @@ struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table); /* NULL:
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
 
 /* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
-void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_found *before,
+                   int64_t revision);
 
 /* What the number waits for: so many of the claims have to go, or the total has to change. All as of revision. */
 struct dli_etcd_crowd {

@@ -54,6 +54,22 @@ void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentenc
 
 /* ---- calls */
 
+void dli_etcd_each_number(const struct dli_job *job, void (*visit)(const struct dli_place *place, int64_t number))
+{
+    const struct dli_request *request = &job->request;
+
+    if (request->verb == DLI_VERB_EXCHANGE && request->exchange.wish.want)
+        visit(request->place, request->exchange.wish.want);
+    for (int i = 0; request->verb == DLI_VERB_ACQUIRE_ALL && i < request->multi.count; i++)
+        visit(request->multi.row[i].place, dli_etcd_number(request->multi.row[i].owner));
+}
+
+static void not_put(const struct dli_place *place, int64_t number)
+{
+    dli_etcd_slot_answered(place, number);
+    dli_etcd_slot_unused(place, number);
+}
+
 /* The call has failed: what the request's owner may believe. */
 static void call_failed(struct dli_job *job)
 {
@@ -63,6 +79,8 @@ static void call_failed(struct dli_job *job)
     request->refused = request->sent && job->tries == 0 && dli_grpc_refused(&job->call);
     if (dli_etcd_take_back(job))
         return;
+    if (!request->sent || request->refused)
+        dli_etcd_each_number(job, not_put);
     dli_etcd_fail(job, job->call.status, job->call.reason.message);
 }
 

@@ -1,5 +1,5 @@
 /*
- * keys.c: names of keys, and the parts of transactions. No state.
+ * keys.c: names of keys, their slots, and the parts of transactions. Slots belong to lane 0's thread.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,15 +8,126 @@
 
 #include "inner.h"
 
+enum { SPARES = 1024 };
+
+/* ---- slots */
+
+/* The owner id in the key of a number that is in line or held, and of others after it. */
+struct dli_etcd_slot {
+    struct dli_etcd_node node; /* the number; 0: it has no key, and no request for one is under way */
+    struct dli_link link;      /* in etcd.spare */
+    int64_t id;
+    int64_t created; /* the key; 0: not known */
+    int asked;       /* requests to put it that had no answer */
+};
+
+static struct dli_etcd_slot *slot_of(const struct dli_place *place, int64_t number)
+{
+    struct dli_etcd_node *node = dli_etcd_find(&place->etcd->slots, number);
+
+    return node ? DLI_OBJECT(node, struct dli_etcd_slot, node) : NULL;
+}
+
+/* NULL without memory. */
+static struct dli_etcd_slot *slot_new(struct dli_etcd *etcd)
+{
+    struct dli_link *link = dli_list_pop(&etcd->spare);
+    struct dli_etcd_slot *slot = link ? DLI_OBJECT(link, struct dli_etcd_slot, link) : calloc(1, sizeof *slot);
+
+    etcd->spares -= link != NULL;
+    if (slot && !slot->id)
+        slot->id = ++etcd->slot_ids;
+    return slot;
+}
+
+static void slot_free(struct dli_etcd *etcd, struct dli_etcd_slot *slot)
+{
+    dli_etcd_delist(&etcd->slots, &slot->node);
+    slot->created = slot->asked = 0;
+    if (!slot->id || etcd->spares == SPARES) {
+        free(slot);
+        return;
+    }
+    dli_list_append(etcd->spare.next, &slot->link);
+    etcd->spares++;
+}
+
+void dli_etcd_slot_take(const struct dli_place *place, int64_t number)
+{
+    struct dli_etcd_slot *slot = slot_of(place, number);
+
+    if (!slot && (slot = slot_new(place->etcd)) && dli_etcd_enlist(&place->etcd->slots, &slot->node, number)) {
+        slot_free(place->etcd, slot);
+        return;
+    }
+    if (slot)
+        slot->asked++;
+}
+
+void dli_etcd_slot_answered(const struct dli_place *place, int64_t number)
+{
+    struct dli_etcd_slot *slot = slot_of(place, number);
+
+    if (slot && slot->asked)
+        slot->asked--;
+}
+
+void dli_etcd_slot_created(const struct dli_place *place, int64_t number, int64_t created)
+{
+    struct dli_etcd_slot *slot = slot_of(place, number);
+
+    if (slot)
+        slot->created = created;
+}
+
+int64_t dli_etcd_slot_sure(const struct dli_place *place, int64_t number)
+{
+    const struct dli_etcd_slot *slot = slot_of(place, number);
+
+    return slot && !slot->asked ? slot->created : 0;
+}
+
+void dli_etcd_slot_end(const struct dli_place *place, int64_t number, int clean)
+{
+    struct dli_etcd_slot *slot = slot_of(place, number);
+
+    if (!slot)
+        return;
+    if (!clean)
+        slot->id = 0;
+    slot_free(place->etcd, slot);
+}
+
+void dli_etcd_slot_unused(const struct dli_place *place, int64_t number)
+{
+    const struct dli_etcd_slot *slot = slot_of(place, number);
+
+    if (slot && !slot->asked && !slot->created)
+        dli_etcd_slot_end(place, number, 1);
+}
+
+void dli_etcd_slots_free(struct dli_etcd *etcd)
+{
+    struct dli_etcd_node *node;
+    struct dli_link *link;
+
+    while ((node = dli_etcd_any(&etcd->slots)))
+        slot_free(etcd, DLI_OBJECT(node, struct dli_etcd_slot, node));
+    while ((link = dli_list_pop(&etcd->spare)))
+        free(DLI_OBJECT(link, struct dli_etcd_slot, link));
+}
+
+/* ---- places */
+
 struct dli_place *dli_etcd_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
                                      size_t size)
 {
     struct dli_place *place = malloc(sizeof *place + size + 1);
 
-    (void)store;
     if (!place)
         return NULL;
     place->kind = kind;
+    place->etcd = dli_etcd_of(store);
     place->size = (uint16_t)size;
     memcpy(place->name, name, size);
     place->name[size] = '/';
@@ -66,7 +177,14 @@ static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *plac
 struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                    char out[DLI_ETCD_KEY_MAX])
 {
-    return dli_etcd_text(out, write_key(out, place, side_of(kind), owner));
+    const struct dli_etcd_slot *slot = slot_of(place, dli_etcd_number(owner));
+    const char *colon = strrchr(owner, ':');
+    char id[DLI_OWNER_MAX];
+
+    if (!slot || !colon)
+        return dli_etcd_text(out, write_key(out, place, side_of(kind), owner));
+    snprintf(id, sizeof id, "%.*s:k%" PRId64, (int)(colon - owner), owner, slot->id);
+    return dli_etcd_text(out, write_key(out, place, side_of(kind), id));
 }
 
 void dli_etcd_rivals(const struct dli_kind *kind, const struct dli_place *place, struct dli_etcd_rivals *rivals)
@@ -113,6 +231,12 @@ struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char
 void dli_etcd_test(struct dli_etcd_txn *txn, enum dli_etcd_target target, struct dli_etcd_bytes key, int64_t revision)
 {
     txn->test[txn->tests++] = (struct dli_etcd_test){.target = target, .key = key, .revision = revision};
+}
+
+void dli_etcd_test_own(struct dli_etcd_txn *txn, struct dli_etcd_bytes key, int64_t created)
+{
+    dli_etcd_test(txn, DLI_ETCD_CREATED, key, created);
+    txn->test[txn->tests - 1].differs = created == 0;
 }
 
 struct dli_etcd_step *dli_etcd_then(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind, struct dli_etcd_bytes key)

@@ -66,6 +66,7 @@ static void store_free(struct dli_store *store)
 
     dli_etcd_sessions_free(etcd);
     dli_etcd_forget_all(etcd);
+    dli_etcd_slots_free(etcd);
     dli_etcd_markers_free(etcd);
     dli_grpc_call_free(&etcd->login);
     dli_grpc_call_free(&etcd->alive);
@@ -146,6 +147,8 @@ static void set_times(struct dli_etcd *etcd, const struct dlock_options *options
 
 static void set_lists(struct dli_etcd *etcd)
 {
+    dli_list_init(&etcd->spare);
+    dli_list_init(&etcd->loose);
     dli_list_init(&etcd->sessions);
     dli_list_init(&etcd->ended);
     dli_list_init(&etcd->exams);

@@ -154,6 +154,7 @@ static void put_answered(struct dli_job *job)
 
     if (dli_etcd_read(job, PUT_TOTAL + 1, &reply))
         return;
+    dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.want);
     if (reply.succeeded) {
         job->created = reply.revision;
         decide(job, &reply, PUT_CLAIMS, PUT_TOTAL);
@@ -184,6 +185,7 @@ static void put(struct dli_job *job, const struct dli_etcd_reply *seen)
     struct dli_etcd_step *claim;
     char value[24];
 
+    dli_etcd_slot_take(job->request.place, job->request.exchange.wish.want);
     read_all(job, &txn, &names, dli_etcd_otherwise);
     claim = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.otherwise_step[OWN].key);
     claim->lease = job->session->id;

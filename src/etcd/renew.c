@@ -51,8 +51,8 @@ static void move(struct dli_job *job)
     char key[DLI_ETCD_KEY_MAX];
     struct dli_etcd_step *step;
 
-    dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(row->kind, row->place, row->owner, key), 0);
-    txn.test[0].differs = 1;
+    dli_etcd_test_own(&txn, dli_etcd_key(row->kind, row->place, row->owner, key),
+                      dli_etcd_slot_sure(row->place, dli_etcd_number(row->owner)));
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);
     step->lease = job->session->id;
     step->keep_value = 1;

@@ -31,6 +31,7 @@ static void rested(struct dli_job *job)
     if (job->request.exchange.wish.doubt)
         dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
     dli_etcd_reply_free(&reply);
+    dli_etcd_slot_end(job->request.place, job->request.exchange.wish.drop, 0);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }
@@ -50,8 +51,8 @@ static void leased(struct dli_job *job)
         dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
         return;
     }
-    dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(job->request.kind, job->request.place, exchange->drop, key), 0);
-    txn.test[0].differs = 1;
+    dli_etcd_test_own(&txn, dli_etcd_key(job->request.kind, job->request.place, exchange->drop, key),
+                      dli_etcd_slot_sure(job->request.place, exchange->wish.drop));
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);
     step->lease = lease.id;
     step->keep_value = 1;

@@ -88,14 +88,18 @@ def a_grant_without_the_thread(late: Late, place: Place, new_agent: Make, rounds
         other.acquire()
 
 
-def for_others(late: Late, place: Place, new_agent: Make) -> None:
-    """Who stands in also does what is for others: another caller, and a submitted call."""
-    other, client = Other(new_agent(), place), client_of(late.agent, place)
+def for_others(late: Late, place: Place, new_agent: Make, rounds: int = 6) -> None:
+    """Who stands in also does what is for others, at once: another caller, and a submitted call."""
+    other, client, slow = Other(new_agent(), place), client_of(late.agent, place), 0
     waits = in_line(client, place)
     with stopped(late):
         more: Lock = client.lock("another")
-        more.start("acquire", 2, 20_000, thread=2).answer(SOON).ok
-        more.start("release", 2, thread=2).answer(SOON).ok
+        for _ in range(rounds):
+            began = time.monotonic()
+            more.start("acquire", 2, 20_000, thread=2).answer(SOON).ok
+            more.start("release", 2, thread=2).answer(SOON).ok
+            slow += time.monotonic() - began > 0.1
+        assert slow <= rounds // 2
         client.lock("submitted").submit_acquire(3, 60_000, 3).ok
         assert client.event(SOON).type == "ACQUIRED"
         other.release()

@@ -118,6 +118,7 @@ int dli_etcd_encode_unwatch(struct dli_buffer *out, int64_t id);
 
 struct dli_etcd_news {
     int64_t id;
+    int64_t revision;   /* of the server */
     int created, ended; /* ended: the server has cancelled the watch */
     int events;         /* how many */
     void *memory;       /* what the events point to */

@@ -86,6 +86,7 @@ int dli_etcd_decode_watch(const char *bytes, size_t size, struct dli_etcd_news *
     if (!response)
         return -1;
     *news = (struct dli_etcd_news){.id = response->watch_id,
+                                   .revision = response->header ? response->header->revision : 0,
                                    .created = response->created,
                                    .ended = response->canceled || response->compact_revision > 0,
                                    .events = (int)response->n_events,
