@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 import urllib.request
 from typing import Any, Callable
 
@@ -188,7 +189,7 @@ def test_few_keys(etcd: Etcd, agent: Agent, new_agent: Make, new_proxy: Make, ki
     proxy.accept()
     lock.acquire(1, 20_000).ok
     seen.update(etcd.keys("job/"))
-    assert len({key for key in seen - theirs if "total" not in key}) == 1, seen
+    assert max(int(key.rpartition(":k")[2]) for key in seen - theirs if "total" not in key) <= 3, seen
 
 
 # ---- who waits is told at once: etcd sends what happened before a watch began only ten times a second
@@ -217,16 +218,19 @@ def test_watches_go_on(etcd: Etcd, new_agent: Make, rounds: int = 20) -> None:
     assert heard_by_the_watcher(etcd) - before <= 2.5 * (rounds - 2)
 
 
-def test_a_release_before_the_watch(etcd: Etcd, new_agent: Make, new_proxy: Make) -> None:
-    """The lock was released after the waiter had looked, and before it watched. It has waited before, so it knows of gates."""
-    proxy = new_proxy(etcd.nodes[0])
+def test_a_release_before_the_watch(etcd: Etcd, new_agent: Make, new_proxy: Make, rounds: int = 7) -> None:
+    """The lock was released after the waiter had looked, and before it watched. Its probe would come a second later."""
+    proxy, late = new_proxy(etcd.nodes[0]), 0
     clients = [new_agent().open(where, lease_ms=60_000) for where in (etcd, url(proxy))]
-    for name in ("first", "job"):
-        holder, waiter = (client.lock(name) for client in clients)
+    for number in range(rounds):
+        holder, waiter = (client.lock(f"job{number}") for client in clients)
         holder.acquire(1, 5000).ok
-        gate = proxy.up.pause_at(etcd.keys(f"{name}/")[0])
+        gate = proxy.up.pause_at(etcd.keys(f"job{number}/")[0])
         pending = waiter.start("acquire", 1, 60_000)
         gate.wait()
         holder.release(1).ok
+        began = time.monotonic()
         gate.open()
-        pending.answer(1.5).ok
+        pending.answer().ok
+        late += time.monotonic() - began > 0.5
+    assert late <= rounds // 2
