@@ -646,7 +646,7 @@ KEPT = (
 ETCD = (
     (Mutant(913, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_etcd_faults.py", "l10_a_child"),
     (Mutant(801, "a late put is not made harmless", edits=(
-        ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
+        ("etcd/drop.c", "    if (job->request.exchange.wish.doubt) {\n        drop_in_doubt", "    if (job->tries < 0) {\n        drop_in_doubt"),
     )), "test_etcd_faults.py", "l02_a_put"),
     (Mutant(802, "who wakes has the lock, whoever is before", edits=(
         ("etcd/exchange.c", "} else if (before->keys == 0) {", "} else if (before->keys >= 0) {"),
@@ -765,7 +765,7 @@ ETCD = (
 # Found by test_worlds.py: the whole library over a model of etcd.
 WORLDS = (
     Mutant(850, "a late put is not made harmless", world="etcd", edits=(
-        ("etcd/exchange.c", "    if (job->request.exchange.wish.doubt)\n        dli_etcd_mark_all(", "    if (0)\n        dli_etcd_mark_all("),
+        ("etcd/drop.c", "    if (job->request.exchange.wish.doubt) {\n        drop_in_doubt", "    if (job->tries < 0) {\n        drop_in_doubt"),
     )),
     Mutant(851, "a claim is granted although others are before it", world="etcd", edits=(
         ("etcd/exchange.c", "} else if (before->keys == 0) {", "} else if (before->keys >= 0) {"),
@@ -779,18 +779,21 @@ WORLDS = (
         ("engine/renewal.c", "at = dli_earlier(m->grant.limit, max_hold_at(m));", "at = max_hold_at(m);"),
     )),
     Mutant(854, "a release deletes whatever is first in the line", world="etcd", edits=(
-        ("etcd/exchange.c", "    dli_etcd_then(&txn, DLI_ETCD_DELETE, key);\n",
-         "    static char end[DLI_ETCD_KEY_MAX];\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, dli_etcd_prefix(job->request.place))->end =\n        dli_etcd_prefix_end(job->request.place, end);\n"),
+        ("etcd/drop.c", "dli_etcd_encode_delete(&job->call.out, key)", "dli_etcd_encode_delete(&job->call.out, dli_etcd_prefix(job->request.place))"),
+        ("etcd/codec/messages.c", "    request.key = dli_etcd_data(key);\n    return dli_etcd_pack(out, &request.base);",
+         "    static char end[2048];\n    memcpy(end, key.bytes, key.size);\n    end[key.size - 1]++;\n    request.key = dli_etcd_data(key);\n"
+         "    request.range_end = dli_etcd_data((struct dli_etcd_bytes){end, key.size});\n    return dli_etcd_pack(out, &request.base);"),
     )),
     Mutant(855, "a grant is given without a read of its own key", world="etcd", edits=(
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
-    Mutant(856, "a release deletes whoever has its key", world="etcd", edits=(
-        ("etcd/exchange.c", "    if (job->created) {\n        dli_etcd_test_own", "    if (job->created < 0) {\n        dli_etcd_test_own"),
+    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", semaphores=True, edits=(
+        ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);",
+         "    (void)created;\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));"),
     )),
-    Mutant(857, "an owner id is used again although a release of it may come late", world="etcd", edits=(
-        ("etcd/keys.c", "    if (!clean)\n        slot->id = 0;\n", "    (void)clean;\n"),
+    Mutant(857, "an owner id is used again although a request about it may come late", world="etcd", edits=(
+        ("etcd/keys.c", "    if (slot->asked)\n        slot->id = 0;\n", ""),
     )),
     # The same over a model of ZooKeeper.
     Mutant(880, "an undo deletes the first node, whoever's it is", world="zookeeper", edits=(

@@ -32,7 +32,7 @@ static void all_granted(struct dli_job *job, int i, int64_t created)
     struct dli_multi_row *row = row_of(job, i);
     const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
 
-    dli_etcd_slot_created(row->place, dli_etcd_number(row->owner), created);
+    dli_etcd_slot_there(row->place, dli_etcd_number(row->owner));
     row->token = created * DLI_ETCD_TURNS;
     row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
     row->since = session ? dli_etcd_since(session, row->lease) : 1;
@@ -120,6 +120,7 @@ static void try_all(struct dli_job *job)
     struct dli_etcd_txn txn = {0};
     struct names names;
 
+    dli_etcd_each_number(job, dli_etcd_slot_take);
     if (test_marks(job, &txn, &names) < 0) {
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "the members of a multi-lock have more than three different leases");
         return;
@@ -129,7 +130,6 @@ static void try_all(struct dli_job *job)
         const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
         struct dli_etcd_bytes prefix = dli_etcd_prefix(row->place), end = dli_etcd_prefix_end(row->place, names.end[i]);
 
-        dli_etcd_slot_take(row->place, dli_etcd_number(row->owner));
         dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);
         txn.test[txn.tests - 1].end = end;
         dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;
@@ -138,6 +138,7 @@ static void try_all(struct dli_job *job)
     }
     for (int i = 0; i < job->request.multi.count; i++)
         dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(row_of(job, i)->place, names.gate[i]));
+    dli_etcd_each_number(job, dli_etcd_slot_ask);
     dli_etcd_call_txn(job, &txn, tried_all);
 }
 

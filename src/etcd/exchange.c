@@ -1,5 +1,5 @@
 /*
- * exchange.c: acquire, wait in line, release. Belongs to lane 0's thread.
+ * exchange.c: acquire, wait in line; drop.c releases. Belongs to lane 0's thread.
  *
  * A number that may wait stands in line: its key is put, whoever has the lock. A number that may not wait puts its key only
  * when there is no key that it would wait for. A key that exists already is the same acquisition: its create revision is its
@@ -45,7 +45,7 @@ void dli_etcd_granted(struct dli_job *job, int64_t more)
     int64_t block = request->exchange.wish.block;
 
     dli_etcd_hold(dli_etcd_at(job->base.lane), request->exchange.wish.want, job->created);
-    dli_etcd_slot_created(request->place, request->exchange.wish.want, job->created);
+    dli_etcd_slot_there(request->place, request->exchange.wish.want);
     if (job->created >= INT64_C(1) << 46) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
         return;
@@ -75,18 +75,30 @@ void dli_etcd_again(struct dli_job *job, void (*step)(struct dli_job *job))
         dli_etcd_fail(job, DLOCK_UNREACHABLE, "the lock changed too often while it was asked for");
 }
 
+static void ask_for(struct dli_job *job)
+{
+    dli_etcd_slot_ask(job->request.place, job->request.exchange.wish.want);
+}
+
+static void answered_for(struct dli_job *job)
+{
+    dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.want);
+}
+
 static void cleaned(struct dli_job *job)
 {
+    answered_for(job);
     dli_etcd_again(job, dli_etcd_exchange);
 }
 
-/* The key has the lease of a session that is over: it ends at any time. */
+/* The key has the lease of a session that is over: it ends at any time. The number puts another one, which is not meant. */
 static void clean(struct dli_job *job, int64_t created)
 {
     struct dli_etcd_txn txn = {0};
     char key[DLI_ETCD_KEY_MAX];
 
-    dli_etcd_test_own(&txn, own_key(job, key), created);
+    ask_for(job);
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);
     dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);
     dli_etcd_call_txn(job, &txn, cleaned);
 }
@@ -108,7 +120,8 @@ static void was_shut_out(struct dli_job *job)
     job->session->mark = reply.revision;
     dli_etcd_reply_free(&reply);
     dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
-    dli_etcd_slot_end(job->request.place, job->request.exchange.wish.want, 0);
+    answered_for(job);
+    dli_etcd_slot_end(job->request.place, job->request.exchange.wish.want);
     job->request.exchange.answer.got = DLI_TRY_GATE;
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
@@ -119,6 +132,7 @@ void dli_etcd_shut_out(struct dli_job *job)
     char key[DLI_ETCD_KEY_MAX], mark[DLI_ETCD_MARK_MAX];
     struct dli_etcd_txn txn = {0};
 
+    ask_for(job);
     dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));
     dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_mark(job->session, mark))->lease = job->session->id;
     dli_etcd_call_txn(job, &txn, was_shut_out);
@@ -223,7 +237,7 @@ static void put_answered(struct dli_job *job)
 
     if (dli_etcd_read(job, 2, &reply))
         return;
-    dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.want);
+    answered_for(job);
     if (reply.succeeded)
         was_put(job, &reply);
     else if (reply.results > 3)
@@ -243,6 +257,7 @@ static void put_now(struct dli_job *job)
     struct dli_etcd_step *last;
 
     dli_etcd_slot_take(job->request.place, job->request.exchange.wish.want);
+    ask_for(job);
     own = own_key(job, key);
     dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);
@@ -285,82 +300,6 @@ static void acquire(struct dli_job *job)
     look(job);
 }
 
-/* ---- release, or undo */
-
-void dli_etcd_mark_all(struct dli_etcd *etcd, struct dli_etcd_txn *txn, struct dli_etcd_marks *marks, dli_etcd_add *add)
-{
-    int count = 0;
-
-    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
-        const struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-
-        if (session->id && count < DLI_ETCD_MARKS)
-            add(txn, DLI_ETCD_PUT, dli_etcd_mark(session, marks->room[count++]))->lease = session->id;
-    }
-}
-
-void dli_etcd_marked(struct dli_etcd *etcd, int64_t revision)
-{
-    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next)
-        DLI_OBJECT(link, struct dli_etcd_session, link)->mark = revision;
-}
-
-static void drop_now(struct dli_job *job);
-
-static void dropped(struct dli_job *job)
-{
-    const struct dli_exchange *exchange = &job->request.exchange;
-    struct dli_etcd_reply reply;
-    int other;
-
-    if (dli_etcd_read(job, 1, &reply))
-        return;
-    job->request.exchange.answer.released = reply.succeeded && reply.result[0].count > 0;
-    other = !reply.succeeded && reply.result[0].keys > 0;
-    if (exchange->wish.doubt)
-        dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
-    dli_etcd_reply_free(&reply);
-    if (other) { /* its key was created anew */
-        job->created = 0;
-        drop_now(job);
-        return;
-    }
-    dli_etcd_slot_end(job->request.place, exchange->wish.drop, job->created != 0);
-    job->request.status = DLOCK_OK;
-    dli_etcd_finish(job);
-}
-
-/*
- * An earlier request for the number may still be under way. New marks make it fail whenever it arrives. Else only the key that
- * was created for the number is deleted, so that this request, too, may be late.
- */
-static void drop_now(struct dli_job *job)
-{
-    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
-    char room[DLI_ETCD_KEY_MAX];
-    struct dli_etcd_bytes key = dli_etcd_key(job->request.kind, job->request.place, job->request.exchange.drop, room);
-    struct dli_etcd_marks marks;
-    struct dli_etcd_txn txn = {0};
-
-    if (job->created) {
-        dli_etcd_test_own(&txn, key, job->created);
-        dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, key);
-    }
-    dli_etcd_then(&txn, DLI_ETCD_DELETE, key);
-    if (job->request.exchange.wish.doubt)
-        dli_etcd_mark_all(etcd, &txn, &marks, dli_etcd_then);
-    dli_etcd_call_txn(job, &txn, dropped);
-}
-
-static void drop(struct dli_job *job)
-{
-    int64_t number = job->request.exchange.wish.drop;
-
-    dli_etcd_forget(dli_etcd_at(job->base.lane), number);
-    job->created = job->request.exchange.wish.doubt ? 0 : dli_etcd_slot_sure(job->request.place, number);
-    drop_now(job);
-}
-
 void dli_etcd_exchange(struct dli_job *job)
 {
     memset(&job->request.exchange.answer, 0, sizeof job->request.exchange.answer);
@@ -375,5 +314,5 @@ void dli_etcd_exchange(struct dli_job *job)
     else if (job->request.exchange.wish.rest > 0)
         dli_etcd_rest(job);
     else
-        drop(job);
+        dli_etcd_drop(job);
 }

@@ -13,16 +13,11 @@ static void finish(struct dli_job *job, int refused)
     dli_etcd_finish(job);
 }
 
-/* The deletion may have a late copy. */
-static void end_slot(const struct dli_place *place, int64_t number)
-{
-    dli_etcd_slot_end(place, number, 0);
-}
-
 static void deleted(struct dli_job *job)
 {
+    dli_etcd_each_number(job, dli_etcd_slot_answered);
     if (job->tries == 0)
-        dli_etcd_each_number(job, end_slot);
+        dli_etcd_each_number(job, dli_etcd_slot_end);
     finish(job, job->tries == 0);
 }
 
@@ -60,6 +55,7 @@ int dli_etcd_take_back(struct dli_job *job)
     if (request->reason)
         *request->reason = job->call.reason;
     job->failed = not_deleted;
+    dli_etcd_each_number(job, dli_etcd_slot_ask);
     delete_all(job, &txn, room);
     dli_etcd_call_txn(job, &txn, deleted);
     return 1;

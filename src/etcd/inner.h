@@ -8,8 +8,8 @@
  * see permit.c. A closed gate is dlock_gate/<name>, see gate.c.
  *
  * etcd looks at every key that a name ever had since its last compaction. So acquisitions use few keys, one after the other: the
- * owner id in a key is that of its slot. A release deletes the key that was created for it, so a late copy deletes nothing
- * else. Where that cannot be said, the owner id is never used again.
+ * owner id in a key is that of its slot. When a request that may change the key had no answer, a late copy of it may come. The
+ * owner id is then never used again.
  *
  * All I/O is done by one thread at a time, that which has the turn of lanes/lanes.h. Everything here belongs to it.
  */
@@ -228,25 +228,18 @@ struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char ou
 struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                    char out[DLI_ETCD_KEY_MAX]);
 
-/* The number is about to put its key: it has a slot from now on. Without memory it has none. */
+/* The number has a slot from now on. Without memory it has none. */
 void dli_etcd_slot_take(const struct dli_place *place, int64_t number);
 
-/* That was answered. created: when the key was created. */
+/* A request that may change the number's key is sent; it was answered; it has put the key. */
+void dli_etcd_slot_ask(const struct dli_place *place, int64_t number);
 void dli_etcd_slot_answered(const struct dli_place *place, int64_t number);
-void dli_etcd_slot_created(const struct dli_place *place, int64_t number, int64_t created);
+void dli_etcd_slot_there(const struct dli_place *place, int64_t number);
 
-/* When the number's key was created; 0: not known, or there may be another one on its way. */
-int64_t dli_etcd_slot_sure(const struct dli_place *place, int64_t number);
-
-/* The number has no key any more. clean: and no request is under way that changes it, whoever has it then. */
-void dli_etcd_slot_end(const struct dli_place *place, int64_t number, int clean);
-
-/* The same, if it has put none. */
+/* The number has no key any more; or it has put none, which is found out here. */
+void dli_etcd_slot_end(const struct dli_place *place, int64_t number);
 void dli_etcd_slot_unused(const struct dli_place *place, int64_t number);
 void dli_etcd_slots_free(struct dli_etcd *etcd);
-
-/* Do the rest only if the number's key is the one that was created for it; where that is not known, if there is a key. */
-void dli_etcd_test_own(struct dli_etcd_txn *txn, struct dli_etcd_bytes key, int64_t created);
 
 /* The range of the keys that a hold of this kind waits for, if they are before its own: a reader waits for writers only. */
 struct dli_etcd_rivals {

@@ -17,8 +17,8 @@ struct dli_etcd_slot {
     struct dli_etcd_node node; /* the number; 0: it has no key, and no request for one is under way */
     struct dli_link link;      /* in etcd.spare */
     int64_t id;
-    int64_t created; /* the key; 0: not known */
-    int asked;       /* requests to put it that had no answer */
+    int asked; /* requests that may change the key and had no answer */
+    int there; /* it was put */
 };
 
 static struct dli_etcd_slot *slot_of(const struct dli_place *place, int64_t number)
@@ -43,7 +43,9 @@ static struct dli_etcd_slot *slot_new(struct dli_etcd *etcd)
 static void slot_free(struct dli_etcd *etcd, struct dli_etcd_slot *slot)
 {
     dli_etcd_delist(&etcd->slots, &slot->node);
-    slot->created = slot->asked = 0;
+    if (slot->asked)
+        slot->id = 0;
+    slot->asked = slot->there = 0;
     if (!slot->id || etcd->spares == SPARES) {
         free(slot);
         return;
@@ -56,10 +58,14 @@ void dli_etcd_slot_take(const struct dli_place *place, int64_t number)
 {
     struct dli_etcd_slot *slot = slot_of(place, number);
 
-    if (!slot && (slot = slot_new(place->etcd)) && dli_etcd_enlist(&place->etcd->slots, &slot->node, number)) {
+    if (!slot && (slot = slot_new(place->etcd)) && dli_etcd_enlist(&place->etcd->slots, &slot->node, number))
         slot_free(place->etcd, slot);
-        return;
-    }
+}
+
+void dli_etcd_slot_ask(const struct dli_place *place, int64_t number)
+{
+    struct dli_etcd_slot *slot = slot_of(place, number);
+
     if (slot)
         slot->asked++;
 }
@@ -72,38 +78,28 @@ void dli_etcd_slot_answered(const struct dli_place *place, int64_t number)
         slot->asked--;
 }
 
-void dli_etcd_slot_created(const struct dli_place *place, int64_t number, int64_t created)
+void dli_etcd_slot_there(const struct dli_place *place, int64_t number)
 {
     struct dli_etcd_slot *slot = slot_of(place, number);
 
     if (slot)
-        slot->created = created;
+        slot->there = 1;
 }
 
-int64_t dli_etcd_slot_sure(const struct dli_place *place, int64_t number)
-{
-    const struct dli_etcd_slot *slot = slot_of(place, number);
-
-    return slot && !slot->asked ? slot->created : 0;
-}
-
-void dli_etcd_slot_end(const struct dli_place *place, int64_t number, int clean)
+void dli_etcd_slot_end(const struct dli_place *place, int64_t number)
 {
     struct dli_etcd_slot *slot = slot_of(place, number);
 
-    if (!slot)
-        return;
-    if (!clean)
-        slot->id = 0;
-    slot_free(place->etcd, slot);
+    if (slot)
+        slot_free(place->etcd, slot);
 }
 
 void dli_etcd_slot_unused(const struct dli_place *place, int64_t number)
 {
     const struct dli_etcd_slot *slot = slot_of(place, number);
 
-    if (slot && !slot->asked && !slot->created)
-        dli_etcd_slot_end(place, number, 1);
+    if (slot && !slot->asked && !slot->there)
+        dli_etcd_slot_end(place, number);
 }
 
 void dli_etcd_slots_free(struct dli_etcd *etcd)
@@ -231,12 +227,6 @@ struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char
 void dli_etcd_test(struct dli_etcd_txn *txn, enum dli_etcd_target target, struct dli_etcd_bytes key, int64_t revision)
 {
     txn->test[txn->tests++] = (struct dli_etcd_test){.target = target, .key = key, .revision = revision};
-}
-
-void dli_etcd_test_own(struct dli_etcd_txn *txn, struct dli_etcd_bytes key, int64_t created)
-{
-    dli_etcd_test(txn, DLI_ETCD_CREATED, key, created);
-    txn->test[txn->tests - 1].differs = created == 0;
 }
 
 struct dli_etcd_step *dli_etcd_then(struct dli_etcd_txn *txn, enum dli_etcd_step_kind kind, struct dli_etcd_bytes key)

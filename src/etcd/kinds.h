@@ -62,7 +62,10 @@ void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news
 /* ---- full.c: 1: the job goes on; its call was refused for want of space, and its keys are deleted first. 0: no such job. */
 int dli_etcd_take_back(struct dli_job *job);
 
-/* ---- rest.c */
+/* ---- drop.c */
+
+/* Release a number, or undo it. */
+void dli_etcd_drop(struct dli_job *job);
 
 /* A lease of at least this time in microseconds, which nobody keeps alive. answered decodes the lease. */
 void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(struct dli_job *job));

@@ -37,6 +37,7 @@ static void moved(struct dli_job *job)
 
     if (dli_etcd_read(job, 0, &reply))
         return;
+    dli_etcd_slot_answered(row_of(job)->place, dli_etcd_number(row_of(job)->owner));
     if (reply.succeeded)
         dli_etcd_hold(dli_etcd_at(job->base.lane), dli_etcd_number(row_of(job)->owner), reply.revision);
     kept(job, reply.succeeded && !job->session->over);
@@ -51,8 +52,9 @@ static void move(struct dli_job *job)
     char key[DLI_ETCD_KEY_MAX];
     struct dli_etcd_step *step;
 
-    dli_etcd_test_own(&txn, dli_etcd_key(row->kind, row->place, row->owner, key),
-                      dli_etcd_slot_sure(row->place, dli_etcd_number(row->owner)));
+    dli_etcd_slot_ask(row->place, dli_etcd_number(row->owner));
+    dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(row->kind, row->place, row->owner, key), 0);
+    txn.test[0].differs = 1;
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);
     step->lease = job->session->id;
     step->keep_value = 1;

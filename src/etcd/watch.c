@@ -192,7 +192,7 @@ static struct dli_etcd_waiter *waits(struct dli_job *job, struct dli_etcd_bytes 
     if (!waiter->watch[1].node.number || waiter->created != job->created)
         begin(etcd, &waiter->watch[1], own, revision + 1);
     waiter->created = job->created;
-    dli_etcd_slot_created(job->request.place, number, job->created);
+    dli_etcd_slot_there(job->request.place, number);
     waiter->from = revision + 1;
     waiter->more = 0;
     return waiter;

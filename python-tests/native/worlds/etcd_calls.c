@@ -200,6 +200,26 @@ static int unsure(struct e_call *call)
     return 1;
 }
 
+static void delete_range(struct e_call *call, const uint8_t *bytes, size_t size)
+{
+    Etcd__DeleteRequest *request = etcd__delete_request__unpack(NULL, size, bytes);
+    Etcd__DeleteResponse response = ETCD__DELETE_RESPONSE__INIT;
+    int64_t revision = e.revision + 1;
+    Etcd__Header header;
+
+    if (!request)
+        abort();
+    e.caller = call->wire->process;
+    response.deleted = e_delete(bytes_of(request->key), bytes_of(request->range_end), revision);
+    e.caller = NULL;
+    e_commit(revision);
+    header = e_header();
+    response.header = &header;
+    if (!unsure(call))
+        e_answer(call, &response.base, 1);
+    etcd__delete_request__free_unpacked(request, NULL);
+}
+
 /* The write that fills the space is done, and refused all the same. */
 static int is_full(Etcd__Operation *const *step, size_t count)
 {
@@ -351,6 +371,8 @@ void e_serve(struct e_call *call, const uint8_t *bytes, size_t size)
             call->wire->member);
     if (strcmp(call->path, "/etcdserverpb.KV/Txn") == 0)
         serve_txn(call, bytes, size);
+    else if (strcmp(call->path, "/etcdserverpb.KV/DeleteRange") == 0)
+        delete_range(call, bytes, size);
     else if (strcmp(call->path, "/etcdserverpb.Lease/LeaseGrant") == 0)
         serve_grant(call, bytes, size);
     else if (strstr(call->path, "/etcdserverpb.Lease/"))

@@ -87,6 +87,10 @@ struct dli_etcd_reply {
 int dli_etcd_decode_txn(const char *bytes, size_t size, struct dli_etcd_reply *reply);
 void dli_etcd_reply_free(struct dli_etcd_reply *reply);
 
+/* Delete one key, and nothing else; count: how many there were. */
+int dli_etcd_encode_delete(struct dli_buffer *out, struct dli_etcd_bytes key);
+int dli_etcd_decode_delete(const char *bytes, size_t size, int64_t *count);
+
 /* A key of the result of a RANGE. */
 struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int result, size_t index);
 

@@ -49,6 +49,27 @@ int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds)
     return 0;
 }
 
+/* ---- one key */
+
+int dli_etcd_encode_delete(struct dli_buffer *out, struct dli_etcd_bytes key)
+{
+    Etcd__DeleteRequest request = ETCD__DELETE_REQUEST__INIT;
+
+    request.key = dli_etcd_data(key);
+    return dli_etcd_pack(out, &request.base);
+}
+
+int dli_etcd_decode_delete(const char *bytes, size_t size, int64_t *count)
+{
+    Etcd__DeleteResponse *response = etcd__delete_response__unpack(NULL, size, (const uint8_t *)bytes);
+
+    if (!response)
+        return -1;
+    *count = response->deleted;
+    etcd__delete_response__free_unpacked(response, NULL);
+    return 0;
+}
+
 /* ---- watches */
 
 int dli_etcd_encode_watch(struct dli_buffer *out, const struct dli_etcd_watching *watching)
