@@ -973,6 +973,9 @@ ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
     (Mutant(915, "permits outside of the line are kept", edits=OUTSIDE), "test_zookeeper_permits.py", "place_in_line"),
     (Mutant(916, "a hold of several permits watches the first one", edits=FIRST_ONLY), "test_zookeeper_permits.py", "one_of_several"),
+    (Mutant(918, "who waits does not watch its own node", edits=(
+        ("zookeeper/exchange.c", "    return again || job->request.exchange.wish.beat > SOON;", "    return again && job->request.exchange.wish.beat < 0;"),
+    )), "test_zookeeper_faults.py", "z06 and node"),
     (Mutant(940, "nobody sees a gate", edits=(
         ("zookeeper/names.c", "all->gate |= dli_zk_is_gate(name);", "all->gate |= 0 * dli_zk_is_gate(name);"),
     )), "test_zookeeper_gates.py", "behind_a_closing"),

@@ -17,6 +17,8 @@
 
 static const int64_t token_end = INT64_C(1) << 53;
 
+enum { SOON = 5000000 }; /* microseconds */
+
 static int64_t number_of(const struct dli_job *job)
 {
     return job->request.exchange.wish.want;
@@ -102,20 +104,30 @@ void dli_zk_go_away(struct dli_job *job, enum dli_try got)
 
 /* ---- a number that waits */
 
-/* The watches are set, if both nodes are there. Of a bell that was not watched before, a look may have missed a ring. */
+/* The watches are set, if the nodes are there. Of a bell that was not watched before, a look may have missed a ring. */
 static void watched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
+    int own = entry->watch[1].spot != NULL;
 
     if (!job->gate.heard)
-        dli_zk_listened(job, 2);
-    entry->sure = entry->watch[1].spot && !job->call[1].error;
+        dli_zk_listened(job, job->calls - 1);
+    entry->sure = own && !job->call[1].error;
     if (!job->gate.heard)
         dli_zk_look(job);
-    else if (!entry->watch[0].spot || !entry->sure || job->call[0].error || !dli_zk_hears(job))
+    else if (!entry->watch[0].spot || entry->sure != own || job->call[0].error || !dli_zk_hears(job))
         dli_zk_again(job, dli_zk_look);
     else
         dli_zk_not_granted(job, DLI_TRY_HELD);
+}
+
+/* A short wait needs no watch of its own node: that is missed at the next look, which comes soon. */
+static int watches_itself(const struct dli_job *job, struct dli_zk_entry *entry)
+{
+    int again = entry->waits;
+
+    entry->waits = 1;
+    return again || job->request.exchange.wish.beat > SOON;
 }
 
 static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
@@ -123,17 +135,22 @@ static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
     struct dli_zk_entry *entry = entry_of(job);
     struct dli_zk *zk = dli_zk_at(job->base.lane);
     char room[DLI_ZK_PATH_MAX], own_room[DLI_ZK_PATH_MAX], bell_room[DLI_ZK_PATH_MAX];
-    struct dli_zk_ask ask[3] = {{.op = DLI_ZK_GET_DATA, .watch = 1}, {.op = DLI_ZK_GET_DATA, .watch = 1}};
+    struct dli_zk_ask ask[3] = {{.op = DLI_ZK_GET_DATA, .watch = 1}};
+    int count = 1, failed;
 
     ask[0].path = dli_zk_child_path(job->line, before->name, room);
-    ask[1].path = own_path(job, own_room);
-    if (dli_zk_watch(zk, &entry->watch[0], ask[0].path) || dli_zk_watch(zk, &entry->watch[1], ask[1].path)) {
+    failed = dli_zk_watch(zk, &entry->watch[0], ask[0].path);
+    if (watches_itself(job, entry)) {
+        ask[count++] = (struct dli_zk_ask){.op = DLI_ZK_GET_DATA, .watch = 1, .path = own_path(job, own_room)};
+        failed |= dli_zk_watch(zk, &entry->watch[1], ask[1].path);
+    }
+    if (failed) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
         return;
     }
     if (!job->gate.heard)
-        ask[2] = dli_zk_listen(job, bell_room);
-    dli_zk_ask(job, ask, job->gate.heard ? 2 : 3, watched);
+        ask[count++] = dli_zk_listen(job, bell_room);
+    dli_zk_ask(job, ask, count, watched);
 }
 
 /* ---- the line */

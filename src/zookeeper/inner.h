@@ -154,6 +154,7 @@ struct dli_zk_entry {
     int8_t held;
     int8_t gone;                  /* held: its node was deleted */
     int8_t leaving;               /* its node may have been deleted by us */
+    int8_t waits;                 /* it has waited before, and looked again */
     int8_t permits;               /* of its permits: enum dli_zk_permits */
     int8_t outside;               /* it has nodes of permits, and its node in line was deleted */
     int32_t lease;                /* the number of the first one's node; the others follow */
