@@ -212,16 +212,18 @@ def test_z05_an_operator_ends_the_session(zookeeper: Zookeeper, agent: Agent) ->
 @pytest.mark.parametrize("what", ["node", "session"])
 def test_z06_a_waiter_whose_node_vanishes_stands_in_line_anew(zookeeper: Zookeeper, new_agent: Make, what: str, safety: int) -> None:
     """Its place is lost, its wait is not. One that looks again soon does not watch its own node at first."""
-    holder, waiter = (new_agent().open(zookeeper, lease_ms=2000).lock("job", safety_ms=safety) for _ in range(2))
+    holder, waiter = (new_agent().open(zookeeper, lease_ms=30000).lock("job", safety_ms=safety) for _ in range(2))
     holder.acquire(1, 0).ok
     waiting = waiter.start("acquire", 1, -1)
     until(lambda: len(zookeeper.nodes("job")) == 2)
     node = zookeeper.nodes("job")[1]
+    if safety > 1000:
+        until(lambda: node in zookeeper.members[0].word("wchp"))
     if what == "node":
         zookeeper.admin.delete(f"/job/{node}")
     else:
         zookeeper.expire(f"/job/{node}")
-    until(lambda: len(zookeeper.nodes("job")) == 2 and node not in zookeeper.nodes("job"))
+    until(lambda: len(zookeeper.nodes("job")) == 2 and node not in zookeeper.nodes("job"), timeout=5)
     holder.release(1).ok
     waiting.answer().ok
 
