@@ -715,7 +715,7 @@ ETCD = (
         ("etcd/session.c", "    if (dli_etcd_token_is_old(session->etcd, call) && session->tries++ < DLI_ETCD_TRIES) {", "    if (session->tries < 0) {"),
     )), "test_etcd_transactions.py", "test_users"),
     (Mutant(971, "what etcd refuses without space was not done", edits=(
-        ("etcd/full.c", "    if (!puts || job->failed", "    if (puts >= 0 || job->failed"),
+        ("etcd/drop.c", "    if (!puts || job->failed", "    if (puts >= 0 || job->failed"),
         ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
     )), "test_etcd_faults.py", "l23"),
     (Mutant(972, "a commit that etcd refuses without space was not done", edits=(
@@ -755,10 +755,10 @@ ETCD = (
         ("etcd/job.c", "    if (!request->sent || request->refused)\n        dli_etcd_each", "    if (request->sent && request->refused)\n        dli_etcd_each"),
     )), "test_etcd_kinds.py", "few_keys"),
     (Mutant(984, "no tie is taken over", edits=(
-        ("etcd/watch.c", "        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))", "        if (tie->size != key.size + 1000)"),
+        ("etcd/tie.c", "        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))", "        if (tie->size != key.size + 1000)"),
     )), "test_etcd_kinds.py", "watches_go_on"),
     (Mutant(990, "what happened before a tie began is not looked for", edits=(
-        ("etcd/watch.c", "is_tie(watch) && it->revision >= watch->waiter->from;", "is_tie(watch) && it->revision < 0;"),
+        ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),
     )), "test_etcd_kinds.py", "before_the_watch"),
 )  # fmt: skip
 
@@ -788,7 +788,7 @@ WORLDS = (
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
-    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", semaphores=True, edits=(
+    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=6001, semaphores=True, edits=(
         ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);",
          "    (void)created;\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));"),
     )),
@@ -825,7 +825,7 @@ WORLDS = (
         ("zookeeper/heartbeat.c", "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);",
          "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);\n    session->since = call->sent_at;"),
     )),
-    Mutant(888, "watches end with the connection, and nobody looks again", first=961, world="zookeeper", edits=(
+    Mutant(888, "watches end with the connection, and nobody looks again", first=3301, world="zookeeper", edits=(
         ("zookeeper/session.c", "        dli_zk_entries_doubt(session);\n", "        ;\n"),
     )),
     Mutant(903, "permits outside of the line are kept", world="zookeeper", semaphores=True, edits=OUTSIDE),
@@ -868,8 +868,8 @@ WORLDS = (
         ("etcd/watch.c", "    if (!waiter->held)\n        hint(etcd, waiter);", "    if (!waiter->held && waiter->node.number > 0)\n        hint(etcd, waiter);"),
         ("etcd/gate.c", "        etcd->store.hooks->up(etcd->store.owner);\n", "        ;\n"),
     )),
-    Mutant(924, "a latch is watched from now on, and not from when it was read", world="etcd", latches=True, first=900, edits=(
-        ("etcd/watch.c", "begin(etcd, &waiter->watch[0], key, revision + 1);\n}\n\nvoid dli_etcd_hold(", "begin(etcd, &waiter->watch[0], key, 0 * revision);\n}\n\nvoid dli_etcd_hold("),
+    Mutant(924, "what happened to a latch before its watch began is not looked for", world="etcd", latches=True, edits=(
+        ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),
     )),
     Mutant(925, "a latch that was set again is taken for the one before it", world="zookeeper", latches=True, edits=(
         ("zookeeper/latch.c", "    if (version < 0)\n        word(job->request.change.id, witness);", "    if (version < 0)\n        word(\"same\", witness);"),

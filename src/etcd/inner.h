@@ -103,7 +103,10 @@ struct dli_etcd_waiter {
     int64_t behind; /* when the key before its own was created; 0: it waits for more than one */
     int64_t more;   /* so many deletions before it are none of its business */
     struct dli_etcd_watch watch[DLI_ETCD_WATCHES];
-    struct dli_etcd_tie *tie; /* of watch.c */
+    struct dli_etcd_tie *tie;
+    const struct dli_etcd_watch *ready; /* with its begin all watches have begun; NULL: they have */
+    int8_t crowd;                       /* it waits for several claims */
+    int8_t stirred;                     /* something has happened since the last look was sent */
     int32_t family;
     size_t size;
     char name[];
@@ -347,9 +350,14 @@ struct dli_etcd_crowd {
     int64_t leave, revision;
 };
 
-void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd);
+/* The same for these. 1: something has happened meanwhile: look again. */
+int dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd);
 
-/* Begin a watch, or begin it anew. */
+/* The number's look is about to be sent. */
+void dli_etcd_looks(struct dli_job *job);
+
+/* Begin a watch, or begin it anew; end it. tell: the server, too. */
+void dli_etcd_watch_stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell);
 void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_watching *what);
 
 /* Forget all watches, without a word to the server. */

@@ -59,19 +59,30 @@ void dli_etcd_gate_left(struct dli_job *job);
 void dli_etcd_gates_step(struct dli_etcd *etcd);
 void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news);
 
-/* ---- full.c: 1: the job goes on; its call was refused for want of space, and its keys are deleted first. 0: no such job. */
-int dli_etcd_take_back(struct dli_job *job);
-
 /* ---- drop.c */
 
 /* Release a number, or undo it. */
 void dli_etcd_drop(struct dli_job *job);
+
+/* 1: the job goes on; its call was refused for want of space, and its keys are deleted first. 0: no such job. */
+int dli_etcd_take_back(struct dli_job *job);
 
 /* A lease of at least this time in microseconds, which nobody keeps alive. answered decodes the lease. */
 void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(struct dli_job *job));
 
 /* A released lock stays taken for a while: give its key a lease of its own. */
 void dli_etcd_rest(struct dli_job *job);
+
+/* ---- tie.c */
+
+/* The waiter waits behind this key. It waits no more. */
+void dli_etcd_tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, const struct dli_etcd_found *before);
+void dli_etcd_loosen(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter);
+
+/* Whether the watch of a waiter is a tie. One without a waiter ends. */
+int dli_etcd_is_tie(const struct dli_etcd_watch *watch);
+void dli_etcd_tie_end(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell);
+void dli_etcd_ties_free(struct dli_etcd *etcd);
 
 /* ---- number.c: a number in the value of a key */
 /* What changes a number of this sort needs. */

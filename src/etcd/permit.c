@@ -120,8 +120,10 @@ static void decide(struct dli_job *job, const struct dli_etcd_reply *reply, int 
                                         .total = total_key(job, names.total),
                                         .leave = (missing + sums.most - 1) / sums.most,
                                         .revision = reply->revision};
-        dli_etcd_wait_for_some(job, own_key(job, names.own), &crowd);
-        dli_etcd_not_granted(job);
+        if (dli_etcd_wait_for_some(job, own_key(job, names.own), &crowd) && job->at++ < TRIES)
+            ask(job);
+        else
+            dli_etcd_not_granted(job);
     }
 }
 
@@ -216,6 +218,7 @@ static void ask(struct dli_job *job)
     struct names names;
     struct dli_etcd_txn txn = {0};
 
+    dli_etcd_looks(job);
     read_all(job, &txn, &names, dli_etcd_then);
     dli_etcd_call_txn(job, &txn, asked);
 }

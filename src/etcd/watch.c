@@ -5,9 +5,8 @@
  * which goes when its lease ends or an operator deletes it. Either event, or the end of a watch, makes the number look
  * again.
  *
- * What happened before a watch began is sent by the server only ten times a second. So the watch of the key before, a tie, begins
- * now, and the number looks once more if something has happened since its last look. A tie goes on when the number has the
- * lock: in a line of some processes each waits for the same key again. Its first event that nobody waits for ends it.
+ * What happened before a watch began is sent by the server only ten times a second. So the watches of what stands before begin
+ * now, and the number looks once more if something has happened since its last look. Those of one key are ties, see tie.c.
  *
  * A number that is held needs only the watch of its own key. A hold that was never in line gets it with its first renewal,
  * from the revision of its grant on: short holds have none, and nothing is missed.
@@ -18,16 +17,6 @@
 #include "base/tree.h"
 
 #include "kinds.h"
-
-enum { LOOSE = 32 };
-
-/* A watch of the key before, which the next one that waits for that key may take over. */
-struct dli_etcd_tie {
-    struct dli_etcd_watch watch; /* waiter NULL: it is loose */
-    struct dli_link link;        /* in etcd.loose */
-    size_t size;
-    char key[];
-};
 
 static void news(struct dli_grpc_call *call, const char *bytes, size_t size);
 static void ended(struct dli_grpc_call *call);
@@ -56,7 +45,7 @@ static void send(struct dli_etcd *etcd)
     dli_grpc_begin(&etcd->grpc, &etcd->watches);
 }
 
-static void stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
+void dli_etcd_watch_stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
 {
     if (watch->node.number && tell && etcd->watches.grpc &&
         dli_etcd_encode_unwatch(&etcd->watches.out, watch->node.number) == 0)
@@ -67,11 +56,11 @@ static void stop(struct dli_etcd *etcd, struct dli_etcd_watch *watch, int tell)
 void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_watching *what)
 {
     what->id = ++etcd->watch_ids;
-    stop(etcd, watch, 1);
+    dli_etcd_watch_stop(etcd, watch, 1);
     if (dli_etcd_enlist(&etcd->watched, &watch->node, what->id))
         return;
     if (dli_etcd_encode_watch(&etcd->watches.out, what)) {
-        stop(etcd, watch, 0);
+        dli_etcd_watch_stop(etcd, watch, 0);
         return;
     }
     send(etcd);
@@ -81,83 +70,6 @@ void dli_etcd_watch_begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, s
 static void begin(struct dli_etcd *etcd, struct dli_etcd_watch *watch, struct dli_etcd_bytes key, int64_t revision)
 {
     dli_etcd_watch_begin(etcd, watch, &(struct dli_etcd_watching){.key = key, .revision = revision});
-}
-
-/* ---- ties */
-
-static void tie_free(struct dli_etcd *etcd, struct dli_etcd_tie *tie, int tell)
-{
-    etcd->loose_ties -= tie->watch.waiter == NULL;
-    stop(etcd, &tie->watch, tell);
-    dli_list_remove(&tie->link);
-    free(tie);
-}
-
-static void loosen(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
-{
-    struct dli_etcd_tie *tie = waiter->tie;
-
-    waiter->tie = NULL;
-    waiter->behind = 0;
-    if (!tie)
-        return;
-    tie->watch.waiter = NULL;
-    dli_list_append(etcd->loose.next, &tie->link);
-    etcd->loose_ties++;
-    if (!tie->watch.node.number)
-        tie_free(etcd, tie, 0);
-    else if (etcd->loose_ties > LOOSE)
-        tie_free(etcd, DLI_OBJECT(etcd->loose.prev, struct dli_etcd_tie, link), 1);
-}
-
-static void free_loose(struct dli_etcd *etcd)
-{
-    while (!dli_list_empty(&etcd->loose))
-        tie_free(etcd, DLI_OBJECT(etcd->loose.next, struct dli_etcd_tie, link), 0);
-}
-
-/* NULL: nobody has watched this key. */
-static struct dli_etcd_tie *take_loose(struct dli_etcd *etcd, struct dli_etcd_bytes key)
-{
-    for (struct dli_link *link = etcd->loose.next; link != &etcd->loose; link = link->next) {
-        struct dli_etcd_tie *tie = DLI_OBJECT(link, struct dli_etcd_tie, link);
-
-        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))
-            continue;
-        dli_list_remove(&tie->link);
-        etcd->loose_ties--;
-        return tie;
-    }
-    return NULL;
-}
-
-/* A new one, which watches from now on. NULL without memory. */
-static struct dli_etcd_tie *tie_new(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, struct dli_etcd_bytes key)
-{
-    struct dli_etcd_tie *tie = calloc(1, sizeof *tie + key.size);
-
-    if (!tie)
-        return NULL;
-    dli_list_init(&tie->link);
-    tie->watch.waiter = waiter;
-    tie->size = key.size;
-    memcpy(tie->key, key.bytes, key.size);
-    begin(etcd, &tie->watch, key, 0);
-    if (tie->watch.node.number)
-        return tie;
-    free(tie);
-    return NULL;
-}
-
-static void tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, const struct dli_etcd_found *before)
-{
-    loosen(etcd, waiter);
-    if (!(waiter->tie = take_loose(etcd, before->key)))
-        waiter->tie = tie_new(etcd, waiter, before->key);
-    if (!waiter->tie)
-        return;
-    waiter->tie->watch.waiter = waiter;
-    waiter->behind = before->created;
 }
 
 /* ---- waiters */
@@ -203,21 +115,40 @@ void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, const struct 
 {
     struct dli_etcd_waiter *waiter = waits(job, own, revision);
 
-    if (waiter && (!waiter->tie || !waiter->tie->watch.node.number || waiter->behind != before->created))
-        tie(dli_etcd_at(job->base.lane), waiter, before);
+    if (waiter)
+        dli_etcd_tie(dli_etcd_at(job->base.lane), waiter, before);
 }
 
-void dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd)
+/* Both watches are there from an earlier look. */
+static int is_watching(const struct dli_etcd_waiter *waiter)
 {
+    return waiter->crowd && waiter->watch[0].node.number && waiter->watch[2].node.number;
+}
+
+int dli_etcd_wait_for_some(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_crowd *crowd)
+{
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     struct dli_etcd_waiter *waiter = waits(job, own, crowd->revision);
-    struct dli_etcd_watching claims = {.key = crowd->key, .end = crowd->end, .revision = crowd->revision + 1},
-                             total = {.key = crowd->total, .revision = crowd->revision + 1, .puts = 1};
+    struct dli_etcd_watching claims = {.key = crowd->key, .end = crowd->end}, total = {.key = crowd->total, .puts = 1};
 
     if (!waiter)
-        return;
+        return 0;
     waiter->more = crowd->leave - 1;
-    dli_etcd_watch_begin(dli_etcd_at(job->base.lane), &waiter->watch[0], &claims);
-    dli_etcd_watch_begin(dli_etcd_at(job->base.lane), &waiter->watch[2], &total);
+    if (is_watching(waiter))
+        return waiter->stirred;
+    waiter->crowd = 1;
+    dli_etcd_watch_begin(etcd, &waiter->watch[0], &claims);
+    dli_etcd_watch_begin(etcd, &waiter->watch[2], &total);
+    waiter->ready = &waiter->watch[2];
+    return 0;
+}
+
+void dli_etcd_looks(struct dli_job *job)
+{
+    struct dli_etcd_waiter *waiter = dli_etcd_waiter(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
+
+    if (waiter)
+        waiter->stirred = 0;
 }
 
 void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_bytes key, int64_t revision)
@@ -227,8 +158,11 @@ void dli_etcd_watch_for(struct dli_job *job, int64_t number, struct dli_etcd_byt
 
     if (!waiter && !(waiter = waiter_new(etcd, job->request.place, number)))
         return;
-    if (!waiter->watch[0].node.number)
-        begin(etcd, &waiter->watch[0], key, revision + 1);
+    if (waiter->watch[0].node.number)
+        return;
+    waiter->from = revision + 1;
+    waiter->ready = &waiter->watch[0];
+    begin(etcd, &waiter->watch[0], key, 0);
 }
 
 void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision)
@@ -237,9 +171,9 @@ void dli_etcd_hold(struct dli_etcd *etcd, int64_t number, int64_t revision)
 
     if (!waiter)
         return;
-    loosen(etcd, waiter);
-    stop(etcd, &waiter->watch[0], 1);
-    stop(etcd, &waiter->watch[2], 1);
+    dli_etcd_loosen(etcd, waiter);
+    dli_etcd_watch_stop(etcd, &waiter->watch[0], 1);
+    dli_etcd_watch_stop(etcd, &waiter->watch[2], 1);
     waiter->held = 1;
     waiter->unsure = waiter->gone = 0;
     if (revision >= waiter->from)
@@ -266,9 +200,9 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
 
 static void forget(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
 {
-    loosen(etcd, waiter);
+    dli_etcd_loosen(etcd, waiter);
     for (int i = 0; i < DLI_ETCD_WATCHES; i++)
-        stop(etcd, &waiter->watch[i], 1);
+        dli_etcd_watch_stop(etcd, &waiter->watch[i], 1);
     dli_etcd_delist(&etcd->waiters, &waiter->node);
     free(waiter);
 }
@@ -287,7 +221,7 @@ void dli_etcd_forget_all(struct dli_etcd *etcd)
 
     while ((node = dli_etcd_any(&etcd->waiters)))
         forget(etcd, DLI_OBJECT(node, struct dli_etcd_waiter, node));
-    free_loose(etcd);
+    dli_etcd_ties_free(etcd);
 }
 
 /* The number looks again. Its next request finds it here. */
@@ -325,28 +259,32 @@ static int concerns(struct dli_etcd_waiter *waiter, const struct dli_etcd_watch 
     return 0;
 }
 
-static int is_tie(const struct dli_etcd_watch *watch)
-{
-    return watch->waiter->tie && watch == &watch->waiter->tie->watch;
-}
-
-/* The tie begins, and something has happened since the last look. */
+/* The last of its watches begins, and something has happened since the last look. */
 static int is_late(const struct dli_etcd_watch *watch, const struct dli_etcd_news *it)
 {
-    return it->created && !it->ended && is_tie(watch) && it->revision >= watch->waiter->from;
+    const struct dli_etcd_waiter *waiter = watch->waiter;
+
+    return it->created && !it->ended && !waiter->held && watch == waiter->ready && it->revision >= waiter->from;
+}
+
+/* It goes on after an event. */
+static int goes_on(const struct dli_etcd_watch *watch)
+{
+    return dli_etcd_is_tie(watch) || (watch->waiter->crowd && watch != &watch->waiter->watch[1]);
 }
 
 static void tell(struct dli_etcd *etcd, struct dli_etcd_watch *watch, const struct dli_etcd_news *it)
 {
     struct dli_etcd_waiter *waiter = watch->waiter;
 
+    waiter->stirred |= it->events > 0;
     if (is_late(watch, it))
         hint(etcd, waiter);
     if (!concerns(waiter, watch, it))
         return;
-    if (it->ended || !is_tie(watch))
-        stop(etcd, watch, !it->ended);
-    loosen(etcd, waiter);
+    if (it->ended || !goes_on(watch))
+        dli_etcd_watch_stop(etcd, watch, !it->ended);
+    dli_etcd_loosen(etcd, waiter);
     if (waiter->held) {
         waiter->gone = it->events > 0;
         waiter->unsure = !waiter->gone;
@@ -367,12 +305,12 @@ static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
     watch = node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
     if (watch == &etcd->gates) {
         if (it.ended)
-            stop(etcd, watch, 0);
+            dli_etcd_watch_stop(etcd, watch, 0);
         dli_etcd_gates_news(etcd, &it);
     } else if (watch && watch->waiter) {
         tell(etcd, watch, &it);
     } else if (watch && (it.ended || it.events > 0)) {
-        tie_free(etcd, DLI_OBJECT(watch, struct dli_etcd_tie, watch), !it.ended);
+        dli_etcd_tie_end(etcd, watch, !it.ended);
     }
     dli_etcd_news_free(&it);
 }
@@ -382,8 +320,8 @@ void dli_etcd_watches_end(struct dli_etcd *etcd)
     struct dli_etcd_node *node;
 
     while ((node = dli_etcd_any(&etcd->watched)))
-        stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
-    free_loose(etcd);
+        dli_etcd_watch_stop(etcd, DLI_OBJECT(node, struct dli_etcd_watch, node), 0);
+    dli_etcd_ties_free(etcd);
 }
 
 static void ended(struct dli_grpc_call *call)
