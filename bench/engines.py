@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+import urllib.request
 from typing import Any, Callable, NamedTuple
 
-from measure import Bench, Result, interleave, ratio, spread
-from report import Section, Target
+from measure import Bench, Result, Steps, interleave, ratio, spread
+from report import Section, Spread, Target
 
 from harness.etcd import Etcd
 from harness.etcd.peer import FOLDER as GO_PEER, Peer as Concurrency
@@ -48,6 +49,7 @@ class Engine(NamedTuple):
     rival: str
     clock: int  # that the peer's times are of
     bounds: dict[Case, float]
+    requests: Callable[[Any], float]  # that the server has got so far
     floor: Floor | None = None
 
 
@@ -92,6 +94,44 @@ def measure(bench: Bench, engine: Engine, case: Case, url: str, peers: list[Any]
     return rows, [Target("engines", what, measured, engine.bounds[case], not many)]
 
 
+# ---- held locks
+
+
+def etcd_requests(etcd: Any) -> float:
+    """Messages, those of streams among them."""
+    metrics = urllib.request.urlopen(f"http://{etcd.nodes[0].host}:{etcd.nodes[0].port}/metrics", timeout=10).read().decode()
+    return sum(float(row.split()[-1]) for row in metrics.splitlines() if row.startswith("grpc_server_msg_received_total"))
+
+
+def zookeeper_requests(zookeeper: Any) -> float:
+    found = re.search(r"zk_packets_received\s+(\d+)", zookeeper.members[0].word("mntr"))
+    return float(found[1]) if found else 0
+
+
+def held(bench: Bench, engine: Engine, locks: int) -> float:
+    """Requests per second of a client that holds so many locks, once each has been renewed."""
+    seconds = bench.some(24, 3)
+    with engine.server() as server:
+        process = bench.popen(None, "keep", "dlock", server.url, locks, 9000, 1, stdin=subprocess.PIPE)
+        try:
+            Steps(process).until("held")
+            time.sleep(bench.some(9, 1))
+            before = engine.requests(server)
+            time.sleep(seconds)
+            return (engine.requests(server) - before) / seconds
+        finally:
+            process.kill()
+            process.wait()
+
+
+def measure_held(bench: Bench, engine: Engine) -> tuple[list[list[str]], list[Target]]:
+    few, many = int(bench.some(1_000, 100)), int(bench.some(100_000, 1_000))
+    rate = {locks: held(bench, engine, locks) for locks in (few, many)}
+    rows = [[f"{locks:,} held locks, a lease of 9 s", "libdlock, the server's requests/s", f"{per_s:.3g}", ""] for locks, per_s in rate.items()]
+    relative = Spread.of([rate[many] / rate[few]])
+    return rows, [Target("engines", f"{engine.name}: requests, {many:,} held locks to {few:,}", relative, 1.5, True)]
+
+
 def section(bench: Bench, engine: Engine) -> Section:
     rows, targets, peers = [], [], []
     with engine.server() as server:
@@ -103,6 +143,8 @@ def section(bench: Bench, engine: Engine) -> Section:
         finally:
             for peer in peers:
                 peer.process.kill()
+    more, bounds = measure_held(bench, engine)
+    rows, targets = rows + more, targets + bounds
     text = f"""One server on loopback, its data in memory. All callers acquire and release without a pause. {engine.rival} gives each caller a
 session or a thread of its own, as its documentation says. For one lock the time is that of a grant: all time divided by all grants."""
     if engine.floor:
@@ -120,9 +162,10 @@ def row_engines(bench: Bench) -> list[Section]:
             "Go's concurrency.Mutex",
             time.CLOCK_BOOTTIME,
             {ONE: 0.8, MANY: 20, APART: 0.7},
+            etcd_requests,
             Floor("etcd", "Go's two requests over bare HTTP/2"),
         ),
-        Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}),
+        Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}, zookeeper_requests),
     ]
     return [section(bench, engine) for engine in engines]
 

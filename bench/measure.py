@@ -86,6 +86,27 @@ class Bench:
         self.server.redis.flushall()
 
 
+class Steps:
+    """A program that prints a word at each step, and goes on when it reads a line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.text = ""
+
+    def until(self, word: str) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.text += line
+            if line.strip() == word:
+                return
+        raise SystemExit(f"the program ended before it said {word}")
+
+    def go(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
 def interleave(rounds: int, ways: Sequence[str], run: Callable[[str], Result]) -> dict[str, list[Result]]:
     """Each way once per round, every other round in reverse order."""
     results: dict[str, list[Result]] = {way: [] for way in ways}

@@ -22,7 +22,7 @@ import engines  # noqa: E402
 import redisson  # noqa: E402
 import scale  # noqa: E402
 from chart import bars, draw  # noqa: E402
-from measure import Bench, Result, cpu_of, interleave, one, parse, ratio, spread  # noqa: E402
+from measure import Bench, Result, Steps, cpu_of, interleave, one, parse, ratio, spread  # noqa: E402
 from report import PARTS, Bars, Section, Spread, Target, document, facts, number, part, part_of, with_part  # noqa: E402
 from server import ROOT  # noqa: E402
 
@@ -156,27 +156,6 @@ other. BLPOP is the least that a server can do: one push, no lock. The same scri
 process, are the least that this lock can take: the release picks the next in line, reserves its token and publishes the grant."""
     group = bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"])
     return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets, [group])]
-
-
-class Steps:
-    """A program that prints a word at each step, and goes on when it reads a line."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.text = ""
-
-    def until(self, word: str) -> None:
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.text += line
-            if line.strip() == word:
-                return
-        raise SystemExit(f"the program ended before it said {word}")
-
-    def go(self) -> None:
-        assert self.process.stdin
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
 
 
 def kept(bench: Bench, way: str, locks: int, seconds: float, lease_ms: int = 9000) -> Result:
