@@ -658,6 +658,7 @@ ETCD = (
     )), "test_etcd_faults.py", "l03"),
     (Mutant(805, "nobody notices that the holder's key was deleted", edits=(
         ("etcd/renew.c", "kept(job, !(hold && hold->gone));", "kept(job, 1);"),
+        ("etcd/renew.c", "decide(row, session, session && own->keys > 0);", "decide(row, session, session != NULL);"),
     )), "test_etcd_faults.py", "l04"),
     (Mutant(806, "a try puts its key beside others", edits=(
         ("etcd/exchange.c", "        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);\n        txn.test[2].end = rivals.end;\n", ""),
@@ -760,6 +761,9 @@ ETCD = (
     (Mutant(990, "what happened before a tie began is not looked for", edits=(
         ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),
     )), "test_etcd_kinds.py", "before_the_watch"),
+    (Mutant(991, "a key that was deleted before its watch began is not missed", edits=(
+        ("etcd/watch.c", "        waiter->unsure = waiter->held;\n", "        waiter->unsure = 0;\n"),
+    )), "test_etcd_faults.py", "l04"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.
@@ -788,7 +792,7 @@ WORLDS = (
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
-    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=6001, semaphores=True, edits=(
+    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=15001, semaphores=True, edits=(
         ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);",
          "    (void)created;\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));"),
     )),

@@ -8,8 +8,8 @@
  * What happened before a watch began is sent by the server only ten times a second. So the watches of what stands before begin
  * now, and the number looks once more if something has happened since its last look. Those of one key are ties, see tie.c.
  *
- * A number that is held needs only the watch of its own key. A hold that was never in line gets it with its first renewal,
- * from the revision of its grant on: short holds have none, and nothing is missed.
+ * A number that is held needs only the watch of its own key. A hold that was never in line gets it with its first renewal: short
+ * holds have none. It begins now, too, and the hold is renewed once more, with a look at its key.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -193,8 +193,10 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
         waiter->from = waiter->created + 1;
         waiter->held = 1;
     }
-    if (!waiter->watch[1].node.number && !waiter->gone)
-        begin(etcd, &waiter->watch[1], dli_etcd_key(row->kind, row->place, row->owner, key), waiter->from);
+    if (!waiter->watch[1].node.number && !waiter->gone) {
+        waiter->ready = &waiter->watch[1];
+        begin(etcd, &waiter->watch[1], dli_etcd_key(row->kind, row->place, row->owner, key), 0);
+    }
     return waiter;
 }
 
@@ -264,7 +266,7 @@ static int is_late(const struct dli_etcd_watch *watch, const struct dli_etcd_new
 {
     const struct dli_etcd_waiter *waiter = watch->waiter;
 
-    return it->created && !it->ended && !waiter->held && watch == waiter->ready && it->revision >= waiter->from;
+    return it->created && !it->ended && watch == waiter->ready && it->revision >= waiter->from;
 }
 
 /* It goes on after an event. */
@@ -278,8 +280,10 @@ static void tell(struct dli_etcd *etcd, struct dli_etcd_watch *watch, const stru
     struct dli_etcd_waiter *waiter = watch->waiter;
 
     waiter->stirred |= it->events > 0;
-    if (is_late(watch, it))
+    if (is_late(watch, it)) {
+        waiter->unsure = waiter->held;
         hint(etcd, waiter);
+    }
     if (!concerns(waiter, watch, it))
         return;
     if (it->ended || !goes_on(watch))
