@@ -1,10 +1,9 @@
 """A caller that sleeps receives the messages of its client: what it waits for comes without the client's thread (src/redis/pubsub/listener.h)."""
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
@@ -57,25 +56,12 @@ def listening(agent: Agent, where: Server | Proxy, server: Server, other: Other)
     return client
 
 
-@contextlib.contextmanager
-def stopped(late: Late) -> Iterator[None]:
-    """The thread of the client sleeps, and nothing wakes it."""
-    before = late.words[5]
-    late.words[4] = 1
-    until(lambda: late.words[5] > before)
-    try:
-        yield
-    finally:
-        late.words[4] = 0
-        until(lambda: late.words[6] == late.words[5])
-
-
 def without_the_thread(late: Late, server: Server, new_agent: Make, rounds: int = 5) -> None:
     other = Other(new_agent(), server)
     client = listening(late.agent, server, server, other)
     for _ in range(rounds):
         waits = in_line(client, server)
-        with stopped(late):
+        with late.stopped():
             other.release()
             waits.answer(SOON).ok
         client.lock(NAME).release(1).ok
@@ -95,7 +81,7 @@ def test_one_listens_for_all(redis_server: Server, new_agent: Make, tmp_path: pa
     asleep = in_line(client, redis_server, "asleep", owner=2)
     client.lock("submitted").submit_acquire(3, 60_000, 3).ok
     until(lambda: redis_server.command("ZCARD", "dlock_queue:{submitted}") > 0)
-    with stopped(late):
+    with late.stopped():
         more.release()
         assert client.event(SOON).type == "ACQUIRED"
         asleep.answer(SOON).ok

@@ -1,11 +1,13 @@
 """An agent whose threads are stopped at chosen points, to produce a race: native/preload/late.c."""
 from __future__ import annotations
 
+import contextlib
 import mmap
 import pathlib
-from typing import Callable
+from typing import Callable, Iterator
 
 from .agent import Agent
+from .waiting import until
 
 
 class Late:
@@ -17,3 +19,15 @@ class Late:
         with open(file, "r+b") as opened:
             self.words = memoryview(mmap.mmap(opened.fileno(), 28)).cast("I")
         self.agent = new_agent(preload="late.so", DLOCK_LATE=str(file), **environment)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The thread of the client sleeps, and nothing wakes it."""
+        before = self.words[5]
+        self.words[4] = 1
+        until(lambda: self.words[5] > before)
+        try:
+            yield
+        finally:
+            self.words[4] = 0
+            until(lambda: self.words[6] == self.words[5])

@@ -4,10 +4,9 @@ Each check gets a Place: how to open a client, and how many stand in line for a 
 """
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import time
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 from harness.agent import Agent, Client, Lock, Pending
 from harness.late import Late
@@ -47,19 +46,6 @@ class Other:
         self.lock.release(1).ok
 
 
-@contextlib.contextmanager
-def stopped(late: Late) -> Iterator[None]:
-    """The thread of the client sleeps, and nothing wakes it."""
-    before = late.words[5]
-    late.words[4] = 1
-    until(lambda: late.words[5] > before)
-    try:
-        yield
-    finally:
-        late.words[4] = 0
-        until(lambda: late.words[6] == late.words[5])
-
-
 def in_line(client: Client, place: Place, name: str = NAME, owner: int = 1, wait: int = 60_000) -> Pending:
     """A thread waits for a lock that another process has."""
     pending = client.lock(name).start("acquire", owner, wait, thread=owner)
@@ -71,7 +57,7 @@ def calls_without_the_thread(late: Late, place: Place, rounds: int = 5) -> None:
     """A lock is acquired and released, and tried, by its caller alone."""
     lock = client_of(late.agent, place).lock(NAME)
     for _ in range(rounds):
-        with stopped(late):
+        with late.stopped():
             for wait in (1000 * SOON, 0):
                 lock.start("acquire", 1, wait).answer(SOON).ok
                 lock.start("release", 1).answer(SOON).ok
@@ -81,7 +67,7 @@ def a_grant_without_the_thread(late: Late, place: Place, new_agent: Make, rounds
     other, client = Other(new_agent(), place), client_of(late.agent, place)
     for _ in range(rounds):
         waits = in_line(client, place)
-        with stopped(late):
+        with late.stopped():
             other.release()
             waits.answer(SOON).ok
             client.lock(NAME).start("release", 1).answer(SOON).ok
@@ -92,7 +78,7 @@ def for_others(late: Late, place: Place, new_agent: Make, rounds: int = 6) -> No
     """Who stands in also does what is for others, at once: another caller, and a submitted call."""
     other, client, slow = Other(new_agent(), place), client_of(late.agent, place), 0
     waits = in_line(client, place)
-    with stopped(late):
+    with late.stopped():
         more: Lock = client.lock("another")
         for _ in range(rounds):
             began = time.monotonic()
@@ -154,7 +140,7 @@ def late_without_the_thread(late: Late, place: Place, pause: Callable[[], None],
     client = client_of(late.agent, place, command_timeout_ms=500)
     pause()
     try:
-        with stopped(late):
+        with late.stopped():
             assert client.lock(NAME).start("acquire", 1, 0).answer(SOON).status == "UNREACHABLE"
     finally:
         resume()
