@@ -42,7 +42,7 @@ OUTSIDE = (
     ("zookeeper/permit.c", "if (!dli_zk_stands(job) || entry->outside) {", "if (!dli_zk_stands(job)) {"),
 )
 FIRST_ONLY = (
-    ("zookeeper/renew.c", "if (entry->sure < (row->permits > 1 ? row->permits : 1)) {", "if (entry->sure < 1) {"),
+    ("zookeeper/renew.c", "if (row->permits > 1 && entry->sure < row->permits) {", "if (row->permits > 1 && entry->sure < 1) {"),
     ("zookeeper/renew.c", "failed = dli_zk_watches(entry, (int)row->permits);", "failed = dli_zk_watches(entry, 1);"),
 )
 IN_THE_CHILD = (
@@ -792,7 +792,7 @@ WORLDS = (
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
-    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=15001, semaphores=True, edits=(
+    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=10001, semaphores=True, edits=(
         ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);",
          "    (void)created;\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));"),
     )),

@@ -9,7 +9,7 @@
 
 #include "round.h"
 
-enum { MS = 1000 };
+enum { MS = 1000, RENEWALS = 32 }; /* most of them need no answer of the server */
 
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
@@ -182,6 +182,7 @@ dlock_status dli_etcd_open(const struct dlock_options *options, const struct dli
     etcd->store.ops = &ops;
     etcd->store.traits = &traits;
     etcd->store.text = etcd->text;
+    etcd->store.renewals = RENEWALS;
     etcd->store.connect_time = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
     *ret = &etcd->store;
     return DLOCK_OK;

@@ -109,7 +109,7 @@ struct dli_job {
     struct dli_request request; /* first */
     struct dli_lane_job base;   /* base.link: also in session.parked */
     int tries, at;
-    int refreshed;                /* a renewal that has waited for a heartbeat */
+    int refreshed, passes;        /* of a renewal: it has waited for a heartbeat; it has set watches so often */
     int64_t value;                /* the result of a change of a latch; of parents.c */
     const struct dli_place *line; /* where its number stands in line, as one of this kind */
     const struct dli_kind *kind;

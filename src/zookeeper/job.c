@@ -129,35 +129,45 @@ void dli_zk_again(struct dli_job *job, void (*step)(struct dli_job *job))
         dli_zk_fail(job, DLOCK_UNREACHABLE, "the lock changed too often while it was asked for");
 }
 
+void dli_zk_note(struct dli_job *job, struct dli_zk_session *session, const struct dli_zk_call *call,
+                 struct dli_zk_outcome *outcome)
+{
+    job->request.sent |= call->sent;
+    outcome->over |= call->over;
+    if (call->status != DLOCK_OK && !outcome->failed)
+        outcome->failed = call;
+    if (call->error == DLI_ZK_SESSION_MOVED) {
+        outcome->moved = 1;
+        dli_zk_leave(session, DLOCK_OK, "says that the session has moved to another member");
+    }
+    if (call->error == DLI_ZK_SESSION_EXPIRED) {
+        outcome->over = 1;
+        session->gone = 0;
+        dli_zk_session_lost(session);
+    }
+}
+
+int dli_zk_conclude(struct dli_job *job, const struct dli_zk_outcome *outcome)
+{
+    if (outcome->over)
+        dli_zk_again(job, dli_zk_start);
+    else if (outcome->failed)
+        dli_zk_fail(job, outcome->failed->status, outcome->failed->reason.message);
+    else if (outcome->moved)
+        dli_zk_fail(job, DLOCK_UNREACHABLE, "The session has moved to another member.");
+    else
+        return 0;
+    return -1;
+}
+
 /* All calls of the step are over. */
 static void step_ended(struct dli_job *job)
 {
-    const struct dli_zk_call *failed = NULL;
-    int over = 0, moved = 0;
+    struct dli_zk_outcome outcome = {0};
 
-    for (int i = 0; i < job->calls; i++) {
-        const struct dli_zk_call *call = &job->call[i];
-
-        job->request.sent |= call->sent;
-        over |= call->over;
-        moved |= call->error == DLI_ZK_SESSION_MOVED;
-        if (call->status != DLOCK_OK && !failed)
-            failed = call;
-        if (call->error == DLI_ZK_SESSION_EXPIRED) {
-            over = 1;
-            job->session->gone = 0;
-            dli_zk_session_lost(job->session);
-        }
-    }
-    if (moved)
-        dli_zk_leave(job->session, DLOCK_OK, "says that the session has moved to another member");
-    if (over)
-        dli_zk_again(job, dli_zk_start);
-    else if (failed)
-        dli_zk_fail(job, failed->status, failed->reason.message);
-    else if (moved)
-        dli_zk_fail(job, DLOCK_UNREACHABLE, "The session has moved to another member.");
-    else
+    for (int i = 0; i < job->calls; i++)
+        dli_zk_note(job, job->session, &job->call[i], &outcome);
+    if (dli_zk_conclude(job, &outcome) == 0)
         job->answered(job);
 }
 

@@ -6,6 +6,20 @@
 
 #include "inner.h"
 
+/* ---- job.c: what has become of the calls of a step */
+
+struct dli_zk_outcome {
+    const struct dli_zk_call *failed; /* the first one that had no reply */
+    int over, moved;                  /* a session is over, or has moved */
+};
+
+/* Another call of the step has ended. */
+void dli_zk_note(struct dli_job *job, struct dli_zk_session *session, const struct dli_zk_call *call,
+                 struct dli_zk_outcome *outcome);
+
+/* 0: all have a reply. -1: the job has begun anew, or has failed. */
+int dli_zk_conclude(struct dli_job *job, const struct dli_zk_outcome *outcome);
+
 /* ---- exchange.c, drop.c, renew.c, admin.c, latch.c, gate.c: the verbs */
 void dli_zk_exchange(struct dli_job *job);
 void dli_zk_drop(struct dli_job *job);

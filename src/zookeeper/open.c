@@ -9,7 +9,7 @@
 
 #include "inner.h"
 
-enum { MS = 1000 };
+enum { MS = 1000, RENEWALS = 2 }; /* the first one of each lock sets a watch */
 
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
@@ -160,6 +160,7 @@ dlock_status dli_zookeeper_open(const struct dlock_options *options, const struc
     zk->store.ops = &ops;
     zk->store.traits = &traits;
     zk->store.text = zk->text;
+    zk->store.renewals = RENEWALS;
     zk->store.connect_time = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
     *ret = &zk->store;
     return DLOCK_OK;

@@ -3,9 +3,14 @@
  * thread.
  *
  * A row is held when its session lives, and its node was not deleted: a lock that lives long enough to be renewed has a
- * watch. A hold cannot move to another session, so it cannot get a lease that is longer than its session's timeout.
+ * watch. The first watches of many rows are set at once. A hold cannot move to another session, so it cannot get a lease that is
+ * longer than its session's timeout.
  */
+#include <stdlib.h>
+
 #include "kinds.h"
+
+enum { UNSURE = 2, PASSES = 4 }; /* a row's kept, until it has a watch; how often watches are set for one request */
 
 static void next_row(struct dli_job *job);
 
@@ -64,10 +69,137 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
         dli_zk_ask(job, ask, count, watched);
 }
 
+/* ---- the first watches of many rows */
+
+struct eye {
+    struct dli_zk_call call;
+    struct eyes *all;
+    struct dli_zk_session *session;
+    int64_t number;
+};
+
+struct eyes {
+    struct dli_job *job;
+    int count, left;
+    struct eye eye[DLI_RENEW_MAX];
+};
+
+static void eyes_free(struct eyes *eyes)
+{
+    for (int i = 0; i < eyes->count; i++)
+        dli_zk_call_free(&eyes->eye[i].call);
+    free(eyes);
+}
+
+/* A reply: the node was there, or not. Returns another error; 0: none. */
+static int32_t see(struct dli_zk *zk, const struct eye *eye)
+{
+    struct dli_zk_entry *entry = dli_zk_entry(zk, eye->number);
+
+    if (eye->call.error && eye->call.error != DLI_ZK_NO_NODE)
+        return eye->call.error;
+    if (!entry)
+        return 0;
+    entry->gone |= eye->call.error != 0;
+    if (entry->sure == 0 && entry->watch[1].spot)
+        entry->sure = 1;
+    return 0;
+}
+
+static void all_seen(struct eyes *eyes)
+{
+    struct dli_job *job = eyes->job;
+    struct dli_zk_outcome outcome = {0};
+    int32_t error = 0;
+
+    for (int i = 0; i < eyes->count; i++)
+        dli_zk_note(job, eyes->eye[i].session, &eyes->eye[i].call, &outcome);
+    if (dli_zk_conclude(job, &outcome)) {
+        eyes_free(eyes);
+        return;
+    }
+    for (int i = 0; i < eyes->count; i++) {
+        int32_t other = see(dli_zk_at(job->base.lane), &eyes->eye[i]);
+
+        error = error ? error : other;
+    }
+    job->session = eyes->eye[0].session;
+    eyes_free(eyes);
+    job->at = 0;
+    if (error)
+        dli_zk_fail_error(job, error);
+    else
+        next_row(job);
+}
+
+static void seen(struct dli_zk_call *call)
+{
+    struct eyes *eyes = DLI_OBJECT(call, struct eye, call)->all;
+
+    if (--eyes->left == 0)
+        all_seen(eyes);
+}
+
 static int is_held(const struct dli_zk_entry *entry)
 {
     return entry && entry->held && !entry->gone;
 }
+
+/* The watch of one row is about to be set, if it is still held. 0, or -1 without memory. */
+static int open_eye(struct eyes *eyes, struct dli_renewal *row)
+{
+    struct dli_zk *zk = dli_zk_at(eyes->job->base.lane);
+    struct eye *eye = &eyes->eye[eyes->count];
+    struct dli_zk_entry *entry = dli_zk_entry(zk, dli_zk_number(row->owner));
+    struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = 1};
+    char room[DLI_ZK_PATH_MAX];
+
+    eye->session = is_held(entry) ? dli_zk_session(zk, entry->session) : NULL;
+    if (!eye->session) {
+        row->kept = 0;
+        return 0;
+    }
+    eye->all = eyes;
+    eye->number = entry->number;
+    eye->call.ended = seen;
+    eye->call.deadline = eyes->job->request.deadline;
+    ask.path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq, room);
+    eyes->count++;
+    return dli_zk_watch(zk, &entry->watch[1], ask.path) || dli_zk_begin(eye->session, &eye->call, &ask) ? -1 : 0;
+}
+
+static void no_memory(struct dli_job *job, struct eyes *eyes)
+{
+    for (int i = 0; eyes && i < eyes->count; i++)
+        dli_zk_cancel(&eyes->eye[i].call);
+    if (eyes)
+        eyes_free(eyes);
+    dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
+}
+
+/* Set the watches of all rows that are unsure. */
+static void watch_unsure(struct dli_job *job)
+{
+    struct eyes *eyes = calloc(1, sizeof *eyes);
+    int failed = !eyes;
+
+    if (eyes)
+        eyes->job = job;
+    for (int i = 0; i < job->request.renew.count && !failed; i++)
+        if (job->request.renew.row[i].kept == UNSURE)
+            failed = open_eye(eyes, &job->request.renew.row[i]);
+    if (failed) {
+        no_memory(job, eyes);
+        return;
+    }
+    eyes->left = eyes->count;
+    if (eyes->left > 0)
+        return;
+    eyes_free(eyes);
+    next_row(job);
+}
+
+/* ---- rows */
 
 /* 1: the row is decided. 0: the job goes on later. */
 static int decide(struct dli_job *job)
@@ -91,12 +223,20 @@ static int decide(struct dli_job *job)
         dli_zk_refresh(job, session, next_row);
         return 0;
     }
-    if (entry->sure < (row->permits > 1 ? row->permits : 1)) {
+    if (row->permits > 1 && entry->sure < row->permits) {
         watch(job, entry);
         return 0;
     }
-    kept(job, 1);
+    kept(job, entry->sure > 0 ? 1 : UNSURE);
     return 1;
+}
+
+static int any_unsure(const struct dli_job *job)
+{
+    for (int i = 0; i < job->request.renew.count; i++)
+        if (job->request.renew.row[i].kept == UNSURE)
+            return 1;
+    return 0;
 }
 
 static void next_row(struct dli_job *job)
@@ -104,6 +244,13 @@ static void next_row(struct dli_job *job)
     while (job->at < job->request.renew.count)
         if (!decide(job))
             return;
+    if (any_unsure(job) && job->passes++ < PASSES) {
+        watch_unsure(job);
+        return;
+    }
+    for (int i = 0; i < job->request.renew.count; i++)
+        if (job->request.renew.row[i].kept == UNSURE)
+            job->request.renew.row[i].kept = -1;
     job->request.status = DLOCK_OK;
     dli_zk_finish(job);
 }
@@ -114,6 +261,6 @@ void dli_zk_renew(struct dli_job *job)
         dli_zk_fail(job, DLOCK_UNSUPPORTED, "on ZooKeeper no grant moves to another process");
         return;
     }
-    job->at = job->refreshed = 0;
+    job->at = job->refreshed = job->passes = 0;
     next_row(job);
 }
