@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-import urllib.request
 from typing import Any, Callable, NamedTuple
 
 from measure import Bench, Result, Steps, interleave, ratio, spread
@@ -49,7 +48,6 @@ class Engine(NamedTuple):
     rival: str
     clock: int  # that the peer's times are of
     bounds: dict[Case, float]
-    requests: Callable[[Any], float]  # that the server has got so far
     held: int  # locks that one client may acquire at once without being late
     lease_ms: int
     floor: Floor | None = None
@@ -99,17 +97,6 @@ def measure(bench: Bench, engine: Engine, case: Case, url: str, peers: list[Any]
 # ---- held locks
 
 
-def etcd_requests(etcd: Any) -> float:
-    """Messages, those of streams among them."""
-    metrics = urllib.request.urlopen(f"http://{etcd.nodes[0].host}:{etcd.nodes[0].port}/metrics", timeout=10).read().decode()
-    return sum(float(row.split()[-1]) for row in metrics.splitlines() if row.startswith("grpc_server_msg_received_total"))
-
-
-def zookeeper_requests(zookeeper: Any) -> float:
-    found = re.search(r"zk_packets_received\s+(\d+)", zookeeper.members[0].word("mntr"))
-    return float(found[1]) if found else 0
-
-
 def held(bench: Bench, engine: Engine, locks: int) -> float:
     """Requests per second of a client that holds so many locks, once each has been renewed."""
     seconds = bench.some(24, 3)
@@ -118,9 +105,9 @@ def held(bench: Bench, engine: Engine, locks: int) -> float:
         try:
             Steps(process).until("held")
             time.sleep(bench.some(engine.lease_ms / 1000, 1))
-            before = engine.requests(server)
+            before = server.received()
             time.sleep(seconds)
-            return (engine.requests(server) - before) / seconds
+            return (server.received() - before) / seconds
         finally:
             process.kill()
             process.wait()
@@ -164,12 +151,11 @@ def row_engines(bench: Bench) -> list[Section]:
             "Go's concurrency.Mutex",
             time.CLOCK_BOOTTIME,
             {ONE: 0.8, MANY: 20, APART: 0.7},
-            etcd_requests,
             100_000,
             9000,
             Floor("etcd", "Go's two requests over bare HTTP/2"),
         ),
-        Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}, zookeeper_requests, 20_000, 30_000),
+        Engine("ZooKeeper", Zookeeper, lambda zookeeper: Curator(zookeeper, TTL), "Curator's InterProcessMutex", time.CLOCK_MONOTONIC, {ONE: 0.8, APART: 0.7}, 20_000, 30_000),
     ]
     return [section(bench, engine) for engine in engines]
 

@@ -738,7 +738,7 @@ ETCD = (
         ("lanes/standin.c", "    return dli_seat_take(&lanes->standin.seat);\n", "    return lanes->shut && dli_seat_take(&lanes->standin.seat);\n"),
     )), "test_etcd_standin.py", "grant_without"),
     (Mutant(978, "the client's thread stays deaf behind a stand-in", edits=(
-        ("lanes/standin.c", "return dli_relay_turn(standin->relay, standin->fd, 1);", "return dli_relay_turn(standin->relay, standin->fd, 0);"),
+        ("lanes/standin.c", "return dli_relay_turn(standin->seat.relay, standin->fd, 1);", "return dli_relay_turn(standin->seat.relay, standin->fd, 0);"),
     )), "test_etcd_standin.py", "has_left"),
     (Mutant(979, "who stands in does nothing for others", edits=(
         ("lanes/standin.c", "*rouse = standin->manned && standin->dozing;", "*rouse = 0;"),
@@ -756,7 +756,7 @@ ETCD = (
         ("etcd/job.c", "    if (!request->sent || request->refused)\n        dli_etcd_each", "    if (request->sent && request->refused)\n        dli_etcd_each"),
     )), "test_etcd_kinds.py", "few_keys"),
     (Mutant(984, "no tie is taken over", edits=(
-        ("etcd/tie.c", "        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))", "        if (tie->size != key.size + 1000)"),
+        ("etcd/tie.c", "        if (!is_of(tie, key))", "        if (tie->size != key.size + 1000)"),
     )), "test_etcd_kinds.py", "watches_go_on"),
     (Mutant(990, "what happened before a tie began is not looked for", edits=(
         ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),

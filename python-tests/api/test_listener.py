@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import pathlib
-import time
 from typing import Any, Callable
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 import mutants
 from harness.agent import Agent, Client, Lock, Pending, until
 from harness.build import BUILD, ROOT
+from harness.engines.standin import the_thread_hears_again
 from harness.late import Late
 from harness.proxy import Proxy
 from harness.server import Server
@@ -89,22 +89,12 @@ def test_one_listens_for_all(redis_server: Server, new_agent: Make, tmp_path: pa
         waits.answer(SOON).ok
 
 
-def who_listened_has_left(agent: Agent, server: Server, new_agent: Make, rounds: int = 10) -> None:
-    """Its time was over. The thread of the client receives what comes afterwards, not only when it wakes for another reason."""
-    other, late = Other(new_agent(), server), 0
+def who_listened_has_left(agent: Agent, server: Server, new_agent: Make) -> None:
+    other = Other(new_agent(), server)
     client = listening(agent, server, server, other)
-    for tag in range(rounds):
-        assert in_line(client, server, wait=100).answer().status == "TIMED_OUT"
-        until(lambda: server.command("ZCARD", f"dlock_queue:{{{NAME}}}") == 0)
-        client.lock(NAME).submit_acquire(2, 60_000, tag).ok
-        until(lambda: server.command("ZCARD", f"dlock_queue:{{{NAME}}}") > 0)
-        began = time.monotonic()
-        other.release()
-        assert client.event().tag == tag
-        late += time.monotonic() - began > 0.1
-        client.lock(NAME).release(2).ok
-        other.acquire()
-    assert late <= rounds // 2
+    the_thread_hears_again(
+        client, other, NAME, lambda: in_line(client, server, wait=100), lambda one: (server.command("ZCARD", f"dlock_queue:{{{NAME}}}") > 0) == one, rounds=10, slow=0.1
+    )
 
 
 def test_who_listened_has_left(agent: Agent, redis_server: Server, new_agent: Make) -> None:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from typing import Any, Callable
 
 import pytest
@@ -195,13 +194,6 @@ def test_few_keys(etcd: Etcd, agent: Agent, new_agent: Make, new_proxy: Make, ki
 # ---- who waits is told at once: etcd sends what happened before a watch began only ten times a second
 
 
-def heard_by_the_watcher(etcd: Etcd) -> float:
-    """Messages of all clients on streams of watches."""
-    metrics = urllib.request.urlopen(f"http://{etcd.nodes[0].host}:{etcd.nodes[0].port}/metrics", timeout=10).read().decode()
-    rows = [row for row in metrics.splitlines() if row.startswith("grpc_server_msg_received_total") and 'grpc_method="Watch"' in row]
-    return sum(float(row.split()[-1]) for row in rows)
-
-
 def test_watches_go_on(etcd: Etcd, new_agent: Make, rounds: int = 20) -> None:
     """Two processes take turns: neither begins anew to watch the key of the other."""
     locks = [new_agent().open(etcd, lease_ms=30_000).lock("job") for _ in range(2)]
@@ -214,8 +206,8 @@ def test_watches_go_on(etcd: Etcd, new_agent: Make, rounds: int = 20) -> None:
         holds.release(1).ok
         pending.answer().ok
         if turn == 1:
-            before = heard_by_the_watcher(etcd)
-    assert heard_by_the_watcher(etcd) - before <= 2.5 * (rounds - 2)
+            before = etcd.received("Watch")
+    assert etcd.received("Watch") - before <= 2.5 * (rounds - 2)
 
 
 def test_a_release_before_the_watch(etcd: Etcd, new_agent: Make, new_proxy: Make, rounds: int = 7) -> None:

@@ -13,22 +13,12 @@ from harness.agent import Agent, now
 from harness.build import LIBRARY, ROOT
 from harness.engines.forks import check_apart, check_not_kept
 from harness.engines.nth import Nth
-from harness.zookeeper import Zookeeper
+from harness.zookeeper import Zookeeper, url
 from harness.faults import times
-from harness.proxy import Proxy
 from harness.tally import tell
 from harness.waiting import until
 
 Make = Callable[..., Any]
-
-
-def url(proxy: Proxy) -> str:
-    return f"zookeeper://{proxy.host}:{proxy.port}"
-
-
-def received(zookeeper: Zookeeper) -> int:
-    """Requests to the first member so far."""
-    return int(next(line.split()[1] for line in zookeeper.members[0].word("srvr").splitlines() if line.startswith("Received")))
 
 
 # ---- messages
@@ -256,9 +246,9 @@ def test_z08_renewals_cost_nothing_per_lock(zookeeper: Zookeeper, agent: Agent, 
         lock.acquire(1, 0).ok
     assert zookeeper.sessions() == 1
     until(lambda: client.counters()["renewed"] > len(locks))  # each has its watch
-    began, renewed = received(zookeeper), client.counters()["renewed"]
+    began, renewed = zookeeper.received(), client.counters()["renewed"]
     until(lambda: client.counters()["renewed"] > renewed + 3 * len(locks))
-    assert received(zookeeper) < began + len(locks), "heartbeats only"
+    assert zookeeper.received() < began + len(locks), "heartbeats only"
     assert all(lock.state(1) == "HELD" for lock in locks)
 
 

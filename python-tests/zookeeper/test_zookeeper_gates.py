@@ -9,16 +9,12 @@ from harness.agent import Agent, Client, Lock
 from harness.faults import times
 from harness.tally import tell
 from harness.waiting import until
-from harness.zookeeper import Zookeeper
+from harness.zookeeper import Zookeeper, url
 
 Make = Callable[..., Any]
 CROWD = 25  # of each process
 PATIENT = {"safety_ms": 60_000, "command_timeout_ms": 10_000}  # who learns of a gate within seconds has heard of it
 KINDS = ["mutex", "fair", "read", "write", "permit_semaphore", "latch"]
-
-
-def through(proxy: Any) -> str:
-    return f"zookeeper://{proxy.host}:{proxy.port}"
 
 
 def line(zookeeper: Zookeeper, path: str = "job") -> list[str]:
@@ -100,7 +96,7 @@ def test_nobody_gets_in_behind_a_closing(new_zookeeper: Make, new_agent: Make, m
     """Who asks after the closing has returned is refused, at every member, until the opening begins."""
     zookeeper = new_zookeeper(members)
     urls = [f"zookeeper://{member.host}:{member.port}" for member in zookeeper.members] * (3 // members)
-    busy = [new_agent().open(url, command_timeout_ms=10_000).lock("job") for url in urls]
+    busy = [new_agent().open(where, command_timeout_ms=10_000).lock("job") for where in urls]
     closer = new_agent().open(zookeeper, command_timeout_ms=10_000).lock("job")
     for round_ in range(rounds):
         pending = []
@@ -161,7 +157,7 @@ def test_a_gate_that_is_closed_again_is_not_removed(zookeeper: Zookeeper, new_ag
     """Somebody meets a gate that is over. Before he removes it, it is closed anew; also when another one has removed it, and the
     new node has the same version."""
     proxy, path = new_proxy(zookeeper.members[0]), b"/job/dlock_gate"
-    lock, other = new_agent().open(through(proxy), **PATIENT).lock("job"), new_agent().open(zookeeper, command_timeout_ms=10_000).lock("job")
+    lock, other = new_agent().open(url(proxy), **PATIENT).lock("job"), new_agent().open(zookeeper, command_timeout_ms=10_000).lock("job")
     other.close_gate(1).ok
     stamp = zookeeper.admin.get("/job/dlock_gate")[1].mtime
     until(lambda: zookeeper.admin.get(zookeeper.admin.create("/clock", sequence=True))[1].ctime > stamp + 1)
@@ -185,7 +181,7 @@ def test_a_gate_is_closed_while_a_bell_is_asked_for(zookeeper: Zookeeper, new_ag
     mine = holds(new_agent().open(zookeeper), "mutex")
     mine.close_gate(60_000).ok
     mine.open_gate().ok
-    lock = new_agent().open(through(proxy), **PATIENT).lock("job")
+    lock = new_agent().open(url(proxy), **PATIENT).lock("job")
     wait = lock.start("acquire", 1, -1, thread=1)
     stands(zookeeper, 2)
     mine.close_gate(60_000).ok
@@ -204,7 +200,7 @@ def test_a_gate_is_closed_while_a_bell_is_asked_for(zookeeper: Zookeeper, new_ag
 def test_the_connection_of_one_who_waits_is_cut(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make, near: bool, away: bool) -> None:
     """The gate closes meanwhile, or afterwards: the wait ends when the connection is back."""
     proxy = new_proxy(zookeeper.members[0])
-    client, other = new_agent().open(through(proxy), connects_per_second=1000, **PATIENT), new_agent().open(zookeeper)
+    client, other = new_agent().open(url(proxy), connects_per_second=1000, **PATIENT), new_agent().open(zookeeper)
     lock = client.lock("job")
     (lock if near else other.lock("job")).acquire(1, 0).ok
     wait = lock.start("acquire", 2, -1, thread=1)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.agent import Agent
 from harness.build import LIBRARY, ROOT
-from harness.zookeeper import Zookeeper
+from harness.zookeeper import Zookeeper, url
 from harness.faults import times
 from harness.waiting import until
 
@@ -127,7 +127,7 @@ def test_a_waiter_in_the_middle_leaves(zookeeper: Zookeeper, new_agent: Make, ki
 def test_a_latch_counts_each_change_once(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make) -> None:
     """Answers are lost at random: what is left is what was counted, and who waits hears of the end."""
     proxy = new_proxy(zookeeper.members[0])
-    client = new_agent().open(f"zookeeper://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    client = new_agent().open(url(proxy), command_timeout_ms=900)
     latch, waiting = client.lock("done", kind="latch"), new_agent().open(zookeeper, safety_ms=60000).lock("done", kind="latch")
     waiting.latch_set(12).ok
     wait = waiting.start("acquire", 1, -1, thread=1)

@@ -11,7 +11,7 @@ from harness.engines.permits import MEANWHILE, check_changes_meanwhile, check_pe
 from harness.faults import always, times
 from harness.tally import tell
 from harness.waiting import until
-from harness.zookeeper import Zookeeper
+from harness.zookeeper import Zookeeper, url
 from harness.zookeeper.peer import Peer
 
 pytestmark = pytest.mark.timeout(300)  # Maven fetches Curator, once
@@ -151,7 +151,7 @@ def test_a_cut_at_every_message(zookeeper: Zookeeper, new_agent: Make, new_proxy
     while True:
         proxy = new_proxy(zookeeper.members[0])
         nth = Nth(getattr(proxy, way), n)
-        client = agent.open(f"zookeeper://{proxy.host}:{proxy.port}", lease_ms=5000, command_timeout_ms=500)
+        client = agent.open(url(proxy), lease_ms=5000, command_timeout_ms=500)
         lock = client.lock("seats", kind="permit_semaphore", permits=permits)
         direct.acquire(9, -1).ok
         waiting = lock.start("acquire", 1, -1, thread=1)
@@ -173,7 +173,7 @@ def test_a_cut_at_every_message(zookeeper: Zookeeper, new_agent: Make, new_proxy
 def test_a_change_is_done_once(zookeeper: Zookeeper, new_agent: Make, new_proxy: Make) -> None:
     """Answers are lost: each change acts once all the same."""
     proxy = new_proxy(zookeeper.members[0])
-    client = new_agent().open(f"zookeeper://{proxy.host}:{proxy.port}", command_timeout_ms=900)
+    client = new_agent().open(url(proxy), command_timeout_ms=900)
     seats, direct = client.lock("seats", kind="permit_semaphore"), new_agent().open(zookeeper).lock("seats", kind="permit_semaphore")
     direct.permits_set(1).ok
     for number in range(2, 8):

@@ -9,7 +9,7 @@ import pytest
 from harness.agent import Agent
 from harness.engines import standin
 from harness.late import Late
-from harness.zookeeper import Zookeeper
+from harness.zookeeper import Zookeeper, url
 
 Make = Callable[..., Any]
 
@@ -52,5 +52,5 @@ def test_late_without_the_thread(zookeeper: Zookeeper, new_agent: Make, tmp_path
 def test_the_connection_breaks(zookeeper: Zookeeper, agent: Agent, new_agent: Make, new_proxy: Make, how: str) -> None:
     proxy, place = new_proxy(zookeeper.members[0]), place_of(zookeeper)
     other = standin.Other(new_agent(), place)
-    client = standin.client_of(agent, standin.Place(f"zookeeper://{proxy.host}:{proxy.port}", place.waiting))
+    client = standin.client_of(agent, standin.Place(url(proxy), place.waiting))
     standin.the_connection_breaks(client, proxy, place, other, how)

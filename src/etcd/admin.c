@@ -120,11 +120,11 @@ static void try_all(struct dli_job *job)
     struct dli_etcd_txn txn = {0};
     struct names names;
 
-    dli_etcd_each_number(job, dli_etcd_slot_take);
     if (test_marks(job, &txn, &names) < 0) {
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "the members of a multi-lock have more than three different leases");
         return;
     }
+    dli_etcd_each_number(job, dli_etcd_slot_take);
     for (int i = 0; i < job->request.multi.count; i++) {
         const struct dli_multi_row *row = row_of(job, i);
         const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
@@ -138,7 +138,6 @@ static void try_all(struct dli_job *job)
     }
     for (int i = 0; i < job->request.multi.count; i++)
         dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(row_of(job, i)->place, names.gate[i]));
-    dli_etcd_each_number(job, dli_etcd_slot_ask);
     dli_etcd_call_txn(job, &txn, tried_all);
 }
 

@@ -108,6 +108,18 @@ void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(stru
         dli_etcd_call(job, &method, answered);
 }
 
+int64_t dli_etcd_leased(struct dli_job *job)
+{
+    struct dli_etcd_lease lease;
+    size_t size;
+    const char *bytes = dli_grpc_answer(&job->call, &size);
+
+    if (bytes && dli_etcd_decode_lease(bytes, size, &lease) == 0 && lease.id)
+        return lease.id;
+    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
+    return 0;
+}
+
 static void rested(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
@@ -126,24 +138,20 @@ static void rested(struct dli_job *job)
 static void leased(struct dli_job *job)
 {
     const struct dli_exchange *exchange = &job->request.exchange;
+    int64_t lease = dli_etcd_leased(job);
     char key[DLI_ETCD_KEY_MAX];
-    struct dli_etcd_lease lease;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_marks marks;
     struct dli_etcd_step *step;
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
 
-    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
+    if (!lease)
         return;
-    }
-    dli_etcd_slot_ask(job->request.place,
-                      exchange->wish.drop); /* its key stays there: the owner id is not used again */
+    /* Its key stays there: this request counts as one without an answer, so that the owner id is not used again. */
+    dli_etcd_slot_ask(job->request.place, exchange->wish.drop);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, dli_etcd_key(job->request.kind, job->request.place, exchange->drop, key), 0);
     txn.test[0].differs = 1;
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.test[0].key);
-    step->lease = lease.id;
+    step->lease = lease;
     step->keep_value = 1;
     if (exchange->wish.doubt) {
         dli_etcd_mark_all(dli_etcd_at(job->base.lane), &txn, &marks, dli_etcd_then);

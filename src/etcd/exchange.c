@@ -157,7 +157,7 @@ static void looked_at(struct dli_job *job, const struct dli_etcd_reply *reply)
         } else if (before->keys == 0) {
             dli_etcd_granted(job, -1);
         } else {
-            dli_etcd_wait(job, own->found[0].key, &before->found[0], reply->revision);
+            dli_etcd_wait(job, own->found[0].key, before->found[0].key, reply->revision);
             dli_etcd_not_granted(job);
         }
     }
@@ -226,7 +226,7 @@ static void was_put(struct dli_job *job, const struct dli_etcd_reply *reply)
     } else if (last->keys <= at) {
         dli_etcd_granted(job, -1);
     } else {
-        dli_etcd_wait(job, own, &last->found[at], reply->revision);
+        dli_etcd_wait(job, own, last->found[at].key, reply->revision);
         dli_etcd_not_granted(job);
     }
 }
@@ -257,7 +257,6 @@ static void put_now(struct dli_job *job)
     struct dli_etcd_step *last;
 
     dli_etcd_slot_take(job->request.place, job->request.exchange.wish.want);
-    ask_for(job);
     own = own_key(job, key);
     dli_etcd_rivals(job->request.kind, job->request.place, &rivals);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, own, 0);

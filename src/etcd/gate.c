@@ -29,19 +29,15 @@ static void closed(struct dli_job *job)
 
 static void leased(struct dli_job *job)
 {
+    int64_t lease = dli_etcd_leased(job);
     char key[DLI_ETCD_KEY_MAX], value[24];
-    struct dli_etcd_lease lease;
     struct dli_etcd_txn txn = {0};
     struct dli_etcd_step *step;
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
 
-    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
+    if (!lease)
         return;
-    }
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_gate_key(job->request.place, key));
-    step->lease = lease.id;
+    step->lease = lease;
     step->value = dli_etcd_text(value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.gate_ms));
     dli_etcd_call_txn(job, &txn, closed);
 }

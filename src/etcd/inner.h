@@ -98,10 +98,9 @@ struct dli_etcd_waiter {
     int64_t created;
     int64_t from; /* the revision from which its own key is watched */
     int8_t held;
-    int8_t gone;    /* held: its key was deleted */
-    int8_t unsure;  /* held: its key may have been deleted */
-    int64_t behind; /* when the key before its own was created; 0: it waits for more than one */
-    int64_t more;   /* so many deletions before it are none of its business */
+    int8_t gone;   /* held: its key was deleted */
+    int8_t unsure; /* held: its key may have been deleted */
+    int64_t more;  /* so many deletions before it are none of its business */
     struct dli_etcd_watch watch[DLI_ETCD_WATCHES];
     struct dli_etcd_tie *tie;
     const struct dli_etcd_watch *ready; /* with its begin all watches have begun; NULL: they have */
@@ -231,10 +230,10 @@ struct dli_etcd_bytes dli_etcd_prefix_end(const struct dli_place *place, char ou
 struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                    char out[DLI_ETCD_KEY_MAX]);
 
-/* The number has a slot from now on. Without memory it has none. */
+/* A request that may put the number's key is sent: it has a slot from now on. Without memory it has none. */
 void dli_etcd_slot_take(const struct dli_place *place, int64_t number);
 
-/* A request that may change the number's key is sent; it was answered; it has put the key. */
+/* Another request that may change it is sent; one was answered; one has put the key. */
 void dli_etcd_slot_ask(const struct dli_place *place, int64_t number);
 void dli_etcd_slot_answered(const struct dli_place *place, int64_t number);
 void dli_etcd_slot_there(const struct dli_place *place, int64_t number);
@@ -341,8 +340,7 @@ struct dli_etcd_node *dli_etcd_any(const struct dli_etcd_table *table); /* NULL:
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number);
 
 /* The number stands in line behind the key before, as of revision: watch both keys. Without memory its probes must do. */
-void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_found *before,
-                   int64_t revision);
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision);
 
 /* What the number waits for: so many of the claims have to go, or the total has to change. All as of revision. */
 struct dli_etcd_crowd {

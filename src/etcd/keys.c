@@ -60,6 +60,7 @@ void dli_etcd_slot_take(const struct dli_place *place, int64_t number)
 
     if (!slot && (slot = slot_new(place->etcd)) && dli_etcd_enlist(&place->etcd->slots, &slot->node, number))
         slot_free(place->etcd, slot);
+    dli_etcd_slot_ask(place, number);
 }
 
 void dli_etcd_slot_ask(const struct dli_place *place, int64_t number)

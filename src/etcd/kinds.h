@@ -67,8 +67,9 @@ void dli_etcd_drop(struct dli_job *job);
 /* 1: the job goes on; its call was refused for want of space, and its keys are deleted first. 0: no such job. */
 int dli_etcd_take_back(struct dli_job *job);
 
-/* A lease of at least this time in microseconds, which nobody keeps alive. answered decodes the lease. */
+/* A lease of at least this time in microseconds, which nobody keeps alive. answered asks dli_etcd_leased for its id; 0: the job has failed. */
 void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(struct dli_job *job));
+int64_t dli_etcd_leased(struct dli_job *job);
 
 /* A released lock stays taken for a while: give its key a lease of its own. */
 void dli_etcd_rest(struct dli_job *job);
@@ -76,7 +77,7 @@ void dli_etcd_rest(struct dli_job *job);
 /* ---- tie.c */
 
 /* The waiter waits behind this key. It waits no more. */
-void dli_etcd_tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, const struct dli_etcd_found *before);
+void dli_etcd_tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, struct dli_etcd_bytes before);
 void dli_etcd_loosen(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter);
 
 /* Whether the watch of a waiter is a tie. One without a waiter ends. */

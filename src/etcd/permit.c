@@ -188,7 +188,6 @@ static void put(struct dli_job *job, const struct dli_etcd_reply *seen)
     char value[24];
 
     dli_etcd_slot_take(job->request.place, job->request.exchange.wish.want);
-    dli_etcd_slot_ask(job->request.place, job->request.exchange.wish.want);
     read_all(job, &txn, &names, dli_etcd_otherwise);
     claim = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.otherwise_step[OWN].key);
     claim->lease = job->session->id;

@@ -19,6 +19,11 @@ struct dli_etcd_tie {
     char key[];
 };
 
+static int is_of(const struct dli_etcd_tie *tie, struct dli_etcd_bytes key)
+{
+    return dli_etcd_same(key, dli_etcd_text(tie->key, tie->size));
+}
+
 static void tie_free(struct dli_etcd *etcd, struct dli_etcd_tie *tie, int tell)
 {
     etcd->loose_ties -= tie->watch.waiter == NULL;
@@ -34,7 +39,6 @@ void dli_etcd_loosen(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter)
     if (tie && waiter->ready == &tie->watch)
         waiter->ready = NULL;
     waiter->tie = NULL;
-    waiter->behind = 0;
     if (!tie)
         return;
     tie->watch.waiter = NULL;
@@ -58,7 +62,7 @@ static struct dli_etcd_tie *take_loose(struct dli_etcd *etcd, struct dli_etcd_by
     for (struct dli_link *link = etcd->loose.next; link != &etcd->loose; link = link->next) {
         struct dli_etcd_tie *tie = DLI_OBJECT(link, struct dli_etcd_tie, link);
 
-        if (!dli_etcd_same(key, dli_etcd_text(tie->key, tie->size)))
+        if (!is_of(tie, key))
             continue;
         dli_list_remove(&tie->link);
         etcd->loose_ties--;
@@ -85,18 +89,16 @@ static struct dli_etcd_tie *tie_new(struct dli_etcd *etcd, struct dli_etcd_waite
     return NULL;
 }
 
-void dli_etcd_tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, const struct dli_etcd_found *before)
+void dli_etcd_tie(struct dli_etcd *etcd, struct dli_etcd_waiter *waiter, struct dli_etcd_bytes before)
 {
-    if (waiter->tie && waiter->tie->watch.node.number && waiter->behind == before->created)
+    if (waiter->tie && waiter->tie->watch.node.number && is_of(waiter->tie, before))
         return;
     dli_etcd_loosen(etcd, waiter);
     waiter->ready = NULL;
-    if (!(waiter->tie = take_loose(etcd, before->key)) && (waiter->tie = tie_new(etcd, waiter, before->key)))
+    if (!(waiter->tie = take_loose(etcd, before)) && (waiter->tie = tie_new(etcd, waiter, before)))
         waiter->ready = &waiter->tie->watch;
-    if (!waiter->tie)
-        return;
-    waiter->tie->watch.waiter = waiter;
-    waiter->behind = before->created;
+    if (waiter->tie)
+        waiter->tie->watch.waiter = waiter;
 }
 
 int dli_etcd_is_tie(const struct dli_etcd_watch *watch)

@@ -110,8 +110,7 @@ static struct dli_etcd_waiter *waits(struct dli_job *job, struct dli_etcd_bytes 
     return waiter;
 }
 
-void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, const struct dli_etcd_found *before,
-                   int64_t revision)
+void dli_etcd_wait(struct dli_job *job, struct dli_etcd_bytes own, struct dli_etcd_bytes before, int64_t revision)
 {
     struct dli_etcd_waiter *waiter = waits(job, own, revision);
 

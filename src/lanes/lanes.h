@@ -40,11 +40,11 @@ struct dli_lane {
 };
 
 struct dli_standin {
-    struct dli_seat seat;
+    struct dli_seat seat;           /* its relay is that of fd */
     int manned;                     /* a stand-in does the work of lane 0 */
     int dozing;                     /* it sleeps, and nobody has woken it */
     int asked;                      /* who has the seat has found lane 0 awake, and waits until it sleeps */
-    int fd, relay;                  /* the descriptor that it may wait for, and its relay; -1: none */
+    int fd;                         /* the descriptor that it may wait for; -1: none */
     int64_t ups;                    /* of the connection that fd belongs to */
     int aside;                      /* the relay is off: lane 0 does not wait for bytes */
     const struct dli_lane_job *own; /* the one that the thread which steps now waits for */

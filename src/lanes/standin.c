@@ -13,20 +13,12 @@
 
 void dli_standin_init(struct dli_standin *standin)
 {
-    *standin = (struct dli_standin){.fd = -1, .relay = -1};
+    *standin = (struct dli_standin){.fd = -1};
     dli_seat_init(&standin->seat);
-}
-
-static void close_relay(struct dli_standin *standin)
-{
-    if (standin->relay >= 0)
-        dli_fd_close(standin->relay);
-    standin->relay = -1;
 }
 
 void dli_standin_fini(struct dli_standin *standin)
 {
-    close_relay(standin);
     dli_seat_fini(&standin->seat);
 }
 
@@ -44,29 +36,26 @@ static int is_current(const struct dli_lanes *lanes)
 {
     const struct dli_standin *standin = &lanes->standin;
 
-    return standin->relay >= 0 && standin->ups == lanes->ups && lanes->ops->sole(lanes) == standin->fd;
+    return standin->seat.relay >= 0 && standin->ups == lanes->ups && lanes->ops->sole(lanes) == standin->fd;
 }
 
 /* Whoever stands in has to leave, and nobody may begin. */
 static void send_away(struct dli_standin *standin)
 {
-    close_relay(standin);
+    dli_seat_close_relay(&standin->seat);
     if (standin->aside)
         dli_seat_rouse(&standin->seat);
     standin->aside = 0;
 }
 
-/*
- * Every connection gets a relay of its own: a child process may still have the last socket, and its relay would then stay
- * readable.
- */
+/* The connection is a new one, or there is none. 0: it has a relay. */
 static int enroll(struct dli_lanes *lanes)
 {
     struct dli_standin *standin = &lanes->standin;
     int fd = lanes->ops->sole(lanes);
 
     send_away(standin);
-    if (fd < 0 || dli_seat_furnish(&standin->seat) || (standin->relay = dli_relay_open(fd)) < 0)
+    if (fd < 0 || dli_seat_open_relay(&standin->seat, fd))
         return -1;
     standin->fd = fd;
     standin->ups = lanes->ups;
@@ -77,7 +66,7 @@ static int enroll(struct dli_lanes *lanes)
 static int put_back(struct dli_standin *standin)
 {
     standin->aside = 0;
-    return dli_relay_turn(standin->relay, standin->fd, 1);
+    return dli_relay_turn(standin->seat.relay, standin->fd, 1);
 }
 
 int dli_standin_poll(struct dli_lanes *lanes, int manned, struct pollfd *fds)
@@ -92,7 +81,7 @@ int dli_standin_poll(struct dli_lanes *lanes, int manned, struct pollfd *fds)
     dli_seat_offer(&standin->seat, offered);
     if (!offered)
         return lanes->ops->poll(lanes, fds);
-    dli_relay_poll(standin->relay, fds);
+    dli_relay_poll(standin->seat.relay, fds);
     return 1;
 }
 
@@ -101,7 +90,7 @@ void dli_standin_invite(struct dli_lanes *lanes)
     struct dli_standin *standin = &lanes->standin;
     int asked;
 
-    if (standin->relay < 0) /* the seat is not offered; nobody else changes that */
+    if (standin->seat.relay < 0) /* the seat is not offered; nobody else changes that */
         return;
     pthread_mutex_lock(&lanes->mutex);
     asked = standin->asked;
@@ -126,7 +115,7 @@ static int begin(struct dli_lanes *lanes)
 
     if (pthread_mutex_trylock(&lanes->turn))
         return 0;
-    if (lanes->shut || !is_current(lanes) || dli_relay_turn(standin->relay, standin->fd, 0)) {
+    if (lanes->shut || !is_current(lanes) || dli_relay_turn(standin->seat.relay, standin->fd, 0)) {
         pthread_mutex_unlock(&lanes->turn);
         return 0;
     }

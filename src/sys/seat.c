@@ -1,6 +1,6 @@
 /*
- * seat.c: the place of the one thread that does another thread's I/O while it sleeps itself, see sys.h. Atomics only: no
- * mutex guards them.
+ * seat.c: the place of the one thread that does another thread's I/O while it sleeps itself, see sys.h. No mutex guards the
+ * atomics; the relay is the other thread's.
  *
  * Whoever rings sets rung before it looks at working, and the one in the seat changes working before it looks at rung. So
  * one of them sees the other.
@@ -13,21 +13,31 @@
 
 void dli_seat_init(struct dli_seat *seat)
 {
-    *seat = (struct dli_seat){.bell = -1};
+    *seat = (struct dli_seat){.bell = -1, .relay = -1};
 }
 
 void dli_seat_fini(struct dli_seat *seat)
 {
+    dli_seat_close_relay(seat);
     if (seat->bell >= 0)
         dli_fd_close(seat->bell);
     seat->bell = -1;
 }
 
-int dli_seat_furnish(struct dli_seat *seat)
+int dli_seat_open_relay(struct dli_seat *seat, int fd)
 {
-    if (seat->bell < 0)
-        seat->bell = dli_wake_open();
-    return seat->bell < 0 ? -1 : 0;
+    dli_seat_close_relay(seat);
+    if (seat->bell < 0 && (seat->bell = dli_wake_open()) < 0)
+        return -1;
+    seat->relay = dli_relay_open(fd);
+    return seat->relay < 0 ? -1 : 0;
+}
+
+void dli_seat_close_relay(struct dli_seat *seat)
+{
+    if (seat->relay >= 0)
+        dli_fd_close(seat->relay);
+    seat->relay = -1;
 }
 
 void dli_seat_offer(struct dli_seat *seat, int offered)

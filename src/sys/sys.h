@@ -105,13 +105,18 @@ struct dli_seat {
     int working; /* that thread looks at rung before it sleeps again */
     int rung;    /* since it was taken */
     int bell;    /* wakes that thread; -1: none yet */
+    int relay;   /* of what the other thread sleeps on; -1: none. Not atomic: that thread's, or its mutex guards it */
 };
 
 void dli_seat_init(struct dli_seat *seat);
 void dli_seat_fini(struct dli_seat *seat);
 
-/* Give it a bell, once, before the first offer. 0 or -1 (errno). */
-int dli_seat_furnish(struct dli_seat *seat);
+/*
+ * A relay for a new socket, instead of the last one: a child process may still have the last socket, and its relay would then stay
+ * readable. Before the first offer: the seat has a bell from then on. 0 or -1 (errno): there is no relay.
+ */
+int dli_seat_open_relay(struct dli_seat *seat, int fd);
+void dli_seat_close_relay(struct dli_seat *seat);
 void dli_seat_offer(struct dli_seat *seat, int offered);
 
 /* 1: the calling thread has the seat now. */

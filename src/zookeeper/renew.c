@@ -29,22 +29,30 @@ static void kept(struct dli_job *job, int value)
     job->at++;
 }
 
+/* The watch of permit i of an entry has its reply: the node was there, or not. Returns another error; 0: none. */
+static int32_t see(struct dli_zk_entry *entry, int i, int32_t error)
+{
+    if (error && error != DLI_ZK_NO_NODE)
+        return error;
+    if (!entry)
+        return 0;
+    entry->gone |= error != 0;
+    if (entry->sure == i && dli_zk_watch_of(entry, i)->spot) /* no other job was faster */
+        entry->sure++;
+    return 0;
+}
+
 static void watched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), dli_zk_number(row_of(job)->owner));
 
     for (int i = 0; i < job->calls; i++) {
-        int32_t error = job->call[i].error;
+        int32_t error = see(entry, (int)job->value + i, job->call[i].error);
 
-        if (error && error != DLI_ZK_NO_NODE) {
+        if (error) {
             dli_zk_fail_error(job, error);
             return;
         }
-        if (!entry)
-            continue;
-        entry->gone |= error != 0;
-        if (entry->sure == job->value + i && dli_zk_watch_of(entry, entry->sure)->spot) /* no other job was faster */
-            entry->sure++;
     }
     next_row(job);
 }
@@ -91,21 +99,6 @@ static void eyes_free(struct eyes *eyes)
     free(eyes);
 }
 
-/* A reply: the node was there, or not. Returns another error; 0: none. */
-static int32_t see(struct dli_zk *zk, const struct eye *eye)
-{
-    struct dli_zk_entry *entry = dli_zk_entry(zk, eye->number);
-
-    if (eye->call.error && eye->call.error != DLI_ZK_NO_NODE)
-        return eye->call.error;
-    if (!entry)
-        return 0;
-    entry->gone |= eye->call.error != 0;
-    if (entry->sure == 0 && entry->watch[1].spot)
-        entry->sure = 1;
-    return 0;
-}
-
 static void all_seen(struct eyes *eyes)
 {
     struct dli_job *job = eyes->job;
@@ -119,7 +112,8 @@ static void all_seen(struct eyes *eyes)
         return;
     }
     for (int i = 0; i < eyes->count; i++) {
-        int32_t other = see(dli_zk_at(job->base.lane), &eyes->eye[i]);
+        const struct eye *eye = &eyes->eye[i];
+        int32_t other = see(dli_zk_entry(dli_zk_at(job->base.lane), eye->number), 0, eye->call.error);
 
         error = error ? error : other;
     }

@@ -92,21 +92,30 @@ def for_others(late: Late, place: Place, new_agent: Make, rounds: int = 6) -> No
         waits.answer(SOON).ok
 
 
-def who_stood_in_has_left(agent: Agent, place: Place, new_agent: Make, rounds: int = 6) -> None:
-    """Its time was over. The thread of the client receives what comes afterwards, not only when it wakes for another reason."""
-    other, client, late = Other(new_agent(), place), client_of(agent, place), 0
+def the_thread_hears_again(client: Client, other: Any, name: str, in_vain: Callable[[], Pending], stands: Callable[[bool], bool], rounds: int, slow: float) -> None:
+    """
+    A caller has received what came, and its time was over. The thread of the client receives what comes afterwards, not only
+    when it wakes for another reason. in_vain: a thread waits for the other's lock for a short time. stands: whether one of ours is
+    in line; whether none is. slow: seconds.
+    """
+    late = 0
     for tag in range(rounds):
-        assert in_line(client, place, wait=300).answer().status == "TIMED_OUT"
-        until(lambda: place.waiting(NAME) == 1)
-        client.lock(NAME).submit_acquire(2, 60_000, tag).ok
-        until(lambda: place.waiting(NAME) == 2)
+        assert in_vain().answer().status == "TIMED_OUT"
+        until(lambda: stands(False))
+        client.lock(name).submit_acquire(2, 60_000, tag).ok
+        until(lambda: stands(True))
         began = time.monotonic()
         other.release()
         assert client.event().tag == tag
-        late += time.monotonic() - began > 0.3
-        client.lock(NAME).release(2).ok
+        late += time.monotonic() - began > slow
+        client.lock(name).release(2).ok
         other.acquire()
     assert late <= rounds // 2
+
+
+def who_stood_in_has_left(agent: Agent, place: Place, new_agent: Make) -> None:
+    other, client = Other(new_agent(), place), client_of(agent, place)
+    the_thread_hears_again(client, other, NAME, lambda: in_line(client, place, wait=300), lambda one: place.waiting(NAME) == 1 + one, rounds=6, slow=0.3)
 
 
 def ended(agent: Agent, place: Place, new_agent: Make) -> None:

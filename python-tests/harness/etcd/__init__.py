@@ -178,6 +178,13 @@ class Etcd:
     def leases(self) -> list[int]:
         return [int(one["ID"]) for one in self.call("lease/leases").get("leases", [])]
 
+    def received(self, method: str = "") -> float:
+        """Messages to the first node so far, those of streams among them; with a name, those of one method of gRPC."""
+        node = self.nodes[0]
+        metrics = urllib.request.urlopen(f"http://{node.host}:{node.port}/metrics", timeout=10).read().decode()
+        rows = [row for row in metrics.splitlines() if row.startswith("grpc_server_msg_received_total") and f'grpc_method="{method}' in row]
+        return sum(float(row.split()[-1]) for row in rows)
+
     def revision(self) -> int:
         return int(self.call("kv/range", key="up")["header"]["revision"])
 

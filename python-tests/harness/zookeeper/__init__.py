@@ -27,6 +27,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError, NotEmptyError
 
 from ..build import clean_env
+from ..proxy import Proxy
 from ..server import free_port
 from ..tally import saw
 from ..waiting import until
@@ -48,6 +49,11 @@ PROPERTIES = {"znode.container.checkIntervalMs": 500, "zookeeper.preAllocSize": 
 
 Place = tuple[str, tuple[str, ...]]  # address, words before the command
 LOCAL: Place = ("127.0.0.1", ())
+
+
+def url(proxy: Proxy) -> str:
+    """For dlock_client_open: the member behind a proxy."""
+    return f"zookeeper://{proxy.host}:{proxy.port}"
 
 
 class Member:
@@ -181,6 +187,10 @@ class Zookeeper:
                 with contextlib.suppress(NotEmptyError):  # somebody makes one meanwhile
                     self.admin.delete(f"/{name}", recursive=True)
                     break
+
+    def received(self) -> int:
+        """Requests to the first member so far."""
+        return int(next(line.split()[1] for line in self.members[0].word("srvr").splitlines() if line.startswith("Received")))
 
     def sessions(self) -> int:
         """Without that of admin."""

@@ -5,20 +5,12 @@
 
 void dli_listener_init(struct dli_listener *listener, struct dli_subscriber *sub, pthread_mutex_t *mutex)
 {
-    *listener = (struct dli_listener){.sub = sub, .mutex = mutex, .relay = -1};
+    *listener = (struct dli_listener){.sub = sub, .mutex = mutex};
     dli_seat_init(&listener->seat);
-}
-
-static void close_relay(struct dli_listener *listener)
-{
-    if (listener->relay >= 0)
-        dli_fd_close(listener->relay);
-    listener->relay = -1;
 }
 
 void dli_listener_fini(struct dli_listener *listener)
 {
-    close_relay(listener);
     dli_seat_fini(&listener->seat);
 }
 
@@ -27,18 +19,14 @@ void dli_listener_fini(struct dli_listener *listener)
 /* The loop waits for messages, or only for the end of the connection. 0, or -1 (errno). */
 static int turn(struct dli_listener *listener, int on)
 {
-    return dli_relay_turn(listener->relay, listener->sub->conn->fd, on);
+    return dli_relay_turn(listener->seat.relay, listener->sub->conn->fd, on);
 }
 
-/*
- * The subscription is a new one. Its socket gets a relay of its own: a child process may still have the last socket, and
- * its relay would then stay readable. A listener that waits for the last socket is sent away.
- */
+/* The subscription is a new one. A listener that waits for the last socket is sent away. */
 static int enroll(struct dli_listener *listener)
 {
-    close_relay(listener);
     listener->aside = 0;
-    if (dli_seat_furnish(&listener->seat) || (listener->relay = dli_relay_open(listener->sub->conn->fd)) < 0)
+    if (dli_seat_open_relay(&listener->seat, listener->sub->conn->fd))
         return -1;
     listener->ups = listener->sub->ups;
     dli_seat_rouse(&listener->seat);
@@ -56,12 +44,12 @@ struct pollfd dli_listener_poll(struct dli_listener *listener)
     struct pollfd socket = dli_conn_poll(listener->sub->conn);
 
     if (!only_receives(listener) ||
-        ((listener->relay < 0 || listener->ups != listener->sub->ups) && enroll(listener))) {
+        ((listener->seat.relay < 0 || listener->ups != listener->sub->ups) && enroll(listener))) {
         dli_seat_offer(&listener->seat, 0);
         return socket;
     }
     dli_seat_offer(&listener->seat, 1);
-    return (struct pollfd){.fd = listener->relay, .events = POLLIN};
+    return (struct pollfd){.fd = listener->seat.relay, .events = POLLIN};
 }
 
 void dli_listener_shut(struct dli_listener *listener)
@@ -86,7 +74,7 @@ void dli_listener_ring(struct dli_listener *listener)
 /* mutex held: take the loop's place. 0: that cannot be done now. */
 static int begin(struct dli_listener *listener)
 {
-    if (listener->shut || listener->relay < 0 || listener->ups != listener->sub->ups || !only_receives(listener) ||
+    if (listener->shut || listener->seat.relay < 0 || listener->ups != listener->sub->ups || !only_receives(listener) ||
         turn(listener, 0))
         return 0;
     listener->aside = 1;

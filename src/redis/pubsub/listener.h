@@ -20,10 +20,9 @@
 struct dli_listener {
     struct dli_subscriber *sub;
     pthread_mutex_t *mutex;
-    struct dli_seat seat;
-    int relay;   /* of the subscriber's socket; -1: none */
-    int64_t ups; /* the subscription of the relay */
-    int aside;   /* the loop does not wait for messages now */
+    struct dli_seat seat; /* its relay is that of the subscriber's socket */
+    int64_t ups;          /* the subscription of the relay */
+    int aside;            /* the loop does not wait for messages now */
     int shut;
 };
 
