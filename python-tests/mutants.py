@@ -282,12 +282,12 @@ KINDS = (
     Mutant(265, "the lock passes to a waiter that is not the next in line", world="turns", driver=20),
     Mutant(266, "a release does not name those that had their turns", world="turns", driver=21),
     Mutant(267, "waiters of another process are left out of what is next", world="turns", edits=(
-        ("redis/scripts/fair/fair_line.lua", "~= client(first) then\n      break\n    end\n    numbers[i] = next_ones[i]:sub(38)\n",
+        ("redis/scripts/fair/fair_give.lua", "~= client(first) then\n      break\n    end\n    numbers[i] = next_ones[i]:sub(38)\n",
          "== client(first) then\n      numbers[#numbers + 1] = next_ones[i]:sub(38)\n    end\n"),
     )),
     Mutant(268, "a turn takes a token that was not reserved for it", world="turns", edits=(
-        ("redis/scripts/fair/fair_line.lua", "reserve(told.keep, #numbers + 1)", "reserve(told.keep, 1)"),
-        ("redis/scripts/fair/fair_line.lua", "return token, tokens, table.concat(numbers, ',', 1, tokens - 1)", "return token, #numbers + 1, table.concat(numbers, ',')"),
+        ("redis/scripts/fair/fair_give.lua", "reserve(told.keep, #numbers + 1)", "reserve(told.keep, 1)"),
+        ("redis/scripts/fair/fair_give.lua", "return token, tokens, table.concat(numbers, ',', 1, tokens - 1)", "return token, #numbers + 1, table.concat(numbers, ',')"),
     )),
     Mutant(270, "a waiter of the same process is buried with one that came later", world="turns", edits=(
         ("redis/scripts/fair/fair_release.lua", "bury(owner, owner)", "bury(owner)"),
@@ -301,6 +301,13 @@ KINDS = (
     )),
     Mutant(253, "a fair acquire that was given up may still be granted", world="fair", edits=(
         ("redis/scripts/fair/fair_acquire.lua", "if buried(tombs, own, own) then", "if buried(tombs, own, own) and false then"),
+    )),
+    Mutant(992, "a fair waiter that was given up joins the line", world="fair", edits=(
+        ("redis/scripts/fair/fair_join.lua", "return present == 4 and behind_ours and", "return behind_ours and"),
+        ("redis/scripts/fair/fair_join.lua", "not wrong and present == 2 and 0 or nil", "not wrong and 0 or nil"),
+    )),
+    Mutant(993, "the holder of a fair lock that asks again joins the line", world="fair", edits=(
+        ("redis/scripts/fair/fair_join.lua", "or holders[1] == own or known[1]", "or known[1]"),
     )),
     Mutant(254, "permits that were given up may still be granted", world="permit", edits=(
         ("redis/scripts/permit/permit_acquire.lua", "if told and told[1] == 0 then", "if told and told[1] == 2 then"),
@@ -377,12 +384,14 @@ KINDS = (
     )),
     Mutant(231, "the second in line is served", world="fair", edits=(
         ("redis/scripts/fair/fair_line.lua", "    local first = two[1]\n", "    local first = two[2] or two[1]\n"),
+        ("redis/scripts/fair/fair_release.lua", "local first, after = two[1], two[2]\n", "local first, after = two[2] or two[1]\n"),
     )),
     Mutant(232, "a try without a wait passes the line", world="fair", edits=(
         ("redis/scripts/fair/fair_acquire.lua", "  local who, token, tokens, next_ones = hand_on(own, want)\n", "  local who, token, tokens, next_ones = own, give(own, want, nil, true)\n"),
     )),
     Mutant(233, "a release wakes nobody", world="fair", edits=(
         ("redis/scripts/fair/fair_release.lua", "if held then\n  try(hand_on)\n", "if held then\n"),
+        ("redis/scripts/fair/fair_release.lua", "if held and try(pass) then\n", "if held and false then\n"),
     )),
     Mutant(234, "the dead in a fair line are removed one in a call: harmless", world="fair", seeds=150, caught=False, edits=(
         ("redis/scripts/fair/fair_line.lua", "local SOME, FOREIGN, MORE = 12, 8, -1", "local SOME, FOREIGN, MORE = 1, 0, -1"),

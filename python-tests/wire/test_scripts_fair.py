@@ -986,6 +986,17 @@ def test_the_gate(wire: Wire, who: Holds, java: Javas) -> None:
     only_the_counter_is_left(wire)
 
 
+def test_the_gate_before_a_line_of_ours(wire: Wire, who: Holds) -> None:
+    a, b, c = who(), who(), who()
+    for hold in a, b, c:
+        wire.acquire(hold, LINE)
+    wire.redis.command("SET", wire.gate, "x", "PX", 60_000)
+    assert wire.acquire(who(), LINE) == [-2] and wire.line() == [b.raw, c.raw]
+    assert wire.release(a) == 1 and wire.holder() is None and b.nothing()
+    wire.redis.command("DEL", wire.gate)
+    assert wire.acquire(b, LINE)[0] == 1 and wire.release(b) == 1 and wire.holder() == c.raw
+
+
 MAKE = [["SET", "3"], ["RPUSH", "a"], ["ZADD", "1", "a"], ["HSET", "a", "b"], ["SADD", "a"]]
 RIGHT = ["HSET", "SET", "RPUSH", "ZADD", "HSET"]
 WRONG = [(at, command) for at, right in enumerate(RIGHT) for command in MAKE if command[0] != right]

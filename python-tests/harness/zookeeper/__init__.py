@@ -7,6 +7,7 @@
         zookeeper.members[0].pause(); .resume(); .kill(); .restart()
         zookeeper.leader()                          # the member that leads
         zookeeper.lead(zookeeper.members[2])        # the last one can be made to
+    Zookeeper(java=["-Xmx1000m"])               # instead of QUICK, with which it starts fast and stays small
 
 The server is that of Debian's package, or the jars that DLOCK_ZOOKEEPER names, as a class path.
 """
@@ -57,8 +58,8 @@ def url(proxy: Proxy) -> str:
 
 
 class Member:
-    def __init__(self, number: int, folder: pathlib.Path, settings: dict[str, Any], place: Place = LOCAL) -> None:
-        self.number, self.folder, self.settings = number, folder, settings
+    def __init__(self, number: int, folder: pathlib.Path, settings: dict[str, Any], place: Place = LOCAL, java: list[str] = QUICK) -> None:
+        self.number, self.folder, self.settings, self.java = number, folder, settings, java
         self.name, self.host, self.prefix = f"member {number}", str(settings.get("clientPortAddress", place[0])), place[1]
         self.port, self.secure, self.peer, self.election = (free_port() for _ in range(4))
         self.process: subprocess.Popen[bytes] | None = None
@@ -74,7 +75,7 @@ class Member:
         config = self.folder / "zoo.cfg"
         config.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
         properties = [f"-D{name}={value}" for name, value in PROPERTIES.items()]
-        command = [*self.prefix, "setpriv", "--pdeathsig", "KILL", "java", *QUICK, *properties, "-cp", JARS]
+        command = [*self.prefix, "setpriv", "--pdeathsig", "KILL", "java", *self.java, *properties, "-cp", JARS]
         command += ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, env=clean_env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -125,14 +126,14 @@ class Member:
 
 
 class Zookeeper:
-    def __init__(self, *settings: Any, places: list[Place] | None = None, folders: dict[int, pathlib.Path] | None = None) -> None:
-        """places: where each member is, and what its command begins with. folders: of the data of some."""
+    def __init__(self, *settings: Any, places: list[Place] | None = None, folders: dict[int, pathlib.Path] | None = None, java: list[str] = QUICK) -> None:
+        """places: where each member is, and what its command begins with. folders: of the data of some. java: options."""
         count = settings[0] if settings and isinstance(settings[0], int) else 1
         more = dict(str(one).split("=", 1) for one in settings if not isinstance(one, int))
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None))
         self._admin: KazooClient | None = None
         for attempt in range(5):  # a port may be taken between the check and the start
-            self.members = [Member(number + 1, (folders or {}).get(number, self.folder / str(number + 1)), more, places[number] if places else LOCAL)
+            self.members = [Member(number + 1, (folders or {}).get(number, self.folder / str(number + 1)), more, places[number] if places else LOCAL, java)
                             for number in range(count)]  # fmt: skip
             for member in self.members:
                 member.start(self.members)

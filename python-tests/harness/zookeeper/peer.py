@@ -35,7 +35,7 @@ def prepare() -> str:
 
 
 class Peer(Lines):
-    def __init__(self, zookeeper: Any, ttl: float = 5) -> None:
-        command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", prepare(), "Peer"]
+    def __init__(self, zookeeper: Any, ttl: float = 5, java: list[str] = QUICK) -> None:
+        command = ["setpriv", "--pdeathsig", "KILL", program("java"), *java, "-cp", prepare(), "Peer"]
         command += [zookeeper.hosts, str(round(ttl * 1000))]
         self.start(command, clean_env())

@@ -6,16 +6,29 @@ local channel = ARGV[9]
 --@include fair_base.lua
 local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }
 
--- The usual case comes first, before the functions of the line are made: nobody holds the lock and nobody waits.
-if call('EXISTS', lock, queue, timeouts, about, gate, tombs) == 0 and ask('STRLEN', fence) then
+-- The usual cases come first, before the functions of the line are made. Nobody holds the lock and nobody waits.
+local present = call('EXISTS', lock, queue, timeouts, about, gate, tombs)
+if present == 0 and ask('STRLEN', fence) then
   local token = reserve(want.keep)
   hold(own, want.lease, token)
   return { 1, token, 1 }
 end
 
+local holders, known = ask('HKEYS', lock), ask('HMGET', about, own, '!', '?')
+--@include fair_join.lua
+local joined, crowded = join(ARGV, holders, known, present)
+if joined and not crowded then
+  return joined
+end
+
 --@include shared/buried.lua
+--@include fair_give.lua
 --@include fair_line.lua
 --@include fair_stand.lua
+if joined then
+  sweep_records('s')
+  return joined
+end
 
 -- Repeat own's grant. It writes, so that replicas confirm it.
 local function again(told)
@@ -62,8 +75,7 @@ local function look(first, score, known, holder)
   return { 0, place == true and -1 or call('PTTL', lock), tonumber(foreign) }
 end
 
-local holders, first = ask('HKEYS', lock), ask('LRANGE', queue, 0, SEEN - 1)
-local score, known = tonumber(ask('ZSCORE', timeouts, own)), ask('HMGET', about, own, '!', '?')
+local first, score = ask('LRANGE', queue, 0, SEEN - 1), tonumber(ask('ZSCORE', timeouts, own))
 ask('STRLEN', fence)
 if wrong then
   return { -1 }

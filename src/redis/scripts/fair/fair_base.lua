@@ -11,6 +11,9 @@
 --   gate      string, exists while the gate is closed. In a release during a quarantine this key is missing, which
 --             means closed: see quarantine_free.lua
 -- All times are in ms, except "arrived", which is in microseconds.
+-- In ms: PLACE: least time to the deadline of a waiter of ours, for Redisson; DAY: that a line of ours alone is kept for.
+-- SEEN: the number of places that are inspected.
+local PLACE, DAY, SEEN = 60000, 86400000, 8
 local call = redis.call
 local lock, fence, queue, timeouts, about, gate = unpack(KEYS)
 local tombs = about .. ':tombstones'
@@ -52,6 +55,10 @@ local function keep_for(key, ms)
   if call('PTTL', key) < ms * 3 / 4 then
     call('PEXPIRE', key, text(ms))
   end
+end
+
+local function ours(owner)
+  return owner:sub(15, 15) == '8'
 end
 
 --@include semaphore/sem_token.lua

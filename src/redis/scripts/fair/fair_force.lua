@@ -1,6 +1,7 @@
 -- Release the fair lock by force. Returns 1; 0 when it was free; -1 for keys of another kind. ARGV: channel
 local channel = ARGV[1]
 --@include fair_base.lua
+--@include fair_give.lua
 --@include fair_line.lua
 local holders = ask('HKEYS', lock)
 ask('LLEN', queue)

@@ -1,69 +1,18 @@
 -- The line of the fair lock: which waiters live, and which comes next. Ours live while they probe now and then and
 -- their process is subscribed or polls. Redisson's live while they are subscribed to their own channels. In ms:
---   PLACE    least time to the deadline of a waiter of ours, for Redisson
 --   PATIENCE least time to the deadline of a living client of Redisson at the head
 --   SILENT   a client of Redisson that is not subscribed is removed after so long, when a free lock was there for it
 --            for CALLED
 --   STALLED  one that is subscribed and leaves a free lock alone for so long is removed, too
 --   UNSEEN   without a probe for so long, it is unknown what happened
-local PLACE, PATIENCE, SILENT, CALLED, STALLED, UNSEEN, DAY = 60000, 300000, 2000, 300, 10000, 3000, 86400000
--- A grant names so many waiters at most that come next.
-local NEXT = 31
+local PATIENCE, SILENT, CALLED, STALLED, UNSEEN = 300000, 2000, 300, 10000, 3000
 -- A call removes so many waiters of ours at most, and so many of Redisson's. MORE: there may be others behind these. The
 -- caller, or one that is told, then probes again.
 local SOME, FOREIGN, MORE = 12, 8, -1
 
-local function ours(owner)
-  return owner:sub(15, 15) == '8'
-end
-
-local function client(owner)
-  return owner:sub(1, 36)
-end
-
-local function ear(owner)
-  return 'dlock_client:' .. owner:sub(1, 36)
-end
-
 -- Whether the channel has a subscriber. Pattern subscribers do not count.
 local function heard(name)
   return call('PUBSUB', 'NUMSUB', name)[2] > 0
-end
-
--- Whether the process of a waiter of ours is subscribed.
-local function ears(owner)
-  return call('PUBSUB', 'NUMSUB', ear(owner))[2] > 0
-end
-
-local function parse(told)
-  local arrived, lease, block, keep, polls, seq, foreign, till =
-    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d) (%d+)$')
-  if not till then
-    return nil
-  end
-  return {
-    arrived = tonumber(arrived), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', seq = seq, foreign = foreign, lives = tonumber(till) > millis(),
-  }
-end
-
-local subscribed = {}
-local function reachable(waiter, told)
-  local process = client(waiter)
-  if subscribed[process] == nil then
-    subscribed[process] = ears(waiter)
-  end
-  return told.polls or subscribed[process]
-end
-
-local function unqueue(waiter)
-  call('LREM', queue, 1, waiter)
-  call('ZREM', timeouts, waiter)
-end
-
-local function forget(waiter)
-  unqueue(waiter)
-  call('HDEL', about, waiter)
 end
 
 -- 1: a waiter that arrived then is searched from the head of the list; -1: from its end, which is nearer.
@@ -289,32 +238,15 @@ local function nudge_last()
   end
 end
 
--- The numbers of the waiters behind the first one, most at most, while they are of the same process.
-local function next_of(first, most)
-  local next_ones, numbers = call('LRANGE', queue, 1, math.min(most, NEXT)), {}
-  for i = 1, #next_ones do
-    if client(next_ones[i]) ~= client(first) then
-      break
-    end
-    numbers[i] = next_ones[i]:sub(38)
-  end
-  return numbers
-end
-
--- Give the free lock to first. Returns its token; the number of tokens that are reserved; and the numbers of the next
--- waiters, as "7,9,12", that may have it in turn without the server: each has a token, and the release names those that
--- had it. after: the waiter behind it. saw: "?" if there.
+-- award(), and look at what the grant means for a foreign waiter behind first. saw: "?" if there.
 local function give(first, told, after, saw)
-  local numbers = after and told.block > 1 and next_of(first, told.block - 1) or {}
-  local token, tokens = reserve(told.keep, #numbers + 1)
-  forget(first)
-  hold(first, told.lease, token)
+  local token, tokens, next_ones = award(first, told, after)
   if after and not ours(after) then
     stays(after, false)
   elseif saw then
     see_held()
   end
-  return token, tokens, table.concat(numbers, ',', 1, tokens - 1)
+  return token, tokens, next_ones
 end
 
 -- The lock is free: the first living waiter gets it and is told. A client of Redisson's is told to come. own: the
@@ -341,9 +273,7 @@ local function hand_on(own, want)
   end
   if gate and call('EXISTS', gate) == 0 then
     local token, tokens, next_ones = give(first, told, after, saw)
-    call('PUBLISH', ear(first), table.concat({
-      'fair', first:sub(38), told.seq, text(token), text(tokens), next_ones .. ',', lock,
-    }, ' '))
+    tell(first, told, token, tokens, next_ones)
     return first, token
   end
   return first

@@ -35,7 +35,8 @@ if ARGV[5] == '1' and ask('HLEN', tombs) then
   --@include shared/bury.lua
   bury(owner, owner)
 end
-if held and call('EXISTS', lock) == 1 then
+local present = held and call('EXISTS', lock, queue, timeouts)
+if held and present > 0 and call('EXISTS', lock) == 1 then
   return 1
 end
 if held and rest > 0 then
@@ -47,21 +48,42 @@ if held and rest > 0 then
   end
   return 1
 end
--- The usual case comes first, before the functions of the line are made: nobody waits.
-if held and call('EXISTS', queue, timeouts) == 0 and (ask('HLEN', about) or 2) <= 1 then
+-- The usual cases come first, before the functions of the line are made. Nobody waits.
+if held and present == 0 and (ask('HLEN', about) or 2) <= 1 then
   call('HDEL', about, '!', '?', '~')
   return 1
 end
 
---@include fair_line.lua
-
--- Do a step. A key of another type is left alone: everything else has been done.
+-- Do a step. A key of another type is left alone: everything else has been done. Returns what the step returns, or false.
 local function try(step, ...)
-  local done, problem = pcall(step, ...)
-  if not done and not problem:find('WRONGTYPE', 1, true) then
-    error(problem)
+  local done, result = pcall(step, ...)
+  if not done and not result:find('WRONGTYPE', 1, true) then
+    error(result)
   end
+  return done and result
 end
+
+--@include fair_give.lua
+-- The first in line gets the lock. Returns whether it could be done: the first is one of ours, and it lives; the one behind
+-- it is not foreign.
+local function pass()
+  local two = call('LRANGE', queue, '0', '1')
+  local first, after = two[1], two[2]
+  if not first or not ours(first) or after and not ours(after) then
+    return false
+  end
+  local told = parse(call('HGET', about, first))
+  if not told or not told.lives or not reachable(first, told) or not gate or call('EXISTS', gate) == 1 then
+    return false
+  end
+  tell(first, told, award(first, told, after))
+  return true
+end
+if held and try(pass) then
+  return 1
+end
+
+--@include fair_line.lua
 
 if held then
   try(hand_on)

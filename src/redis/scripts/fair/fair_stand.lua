@@ -1,5 +1,4 @@
--- How a waiter joins the line of the fair lock and keeps its place. SEEN: the number of places that are inspected.
-local SEEN = 8
+-- How a waiter joins the line of the fair lock and keeps its place.
 
 -- Where owner stands in line: a place among the first, true for further back, nil for nowhere.
 local function place_of(owner, first, score)
@@ -110,17 +109,11 @@ end
 -- Stand in line, or stay there. known: the record of owner so far. Returns its place, and "1" when a client of
 -- Redisson's has to release the lock before owner gets it, else "0".
 local function stand(args, first, score, known, by_foreign, left)
-  local owner, beat = args[1], tonumber(args[6])
+  local owner = args[1]
   local told, place = parse(known[1]), place_of(args[1], first, score)
   local foreign = by_foreign and '1' or foreign_before(first, told, place)
   local arrived = told and told.arrived or now()
-  call(
-    'HSET', about, owner,
-    table.concat({
-      text(arrived), args[2], args[3], args[7], args[4] == '2' and '1' or '0', args[8], foreign, text(millis() + beat),
-    }, ' ')
-  )
-  keep_for(about, 2 * beat)
+  record(args, arrived, foreign)
   if not told then
     if score then -- its record has ended, and so its place: the order in line is that of arrival
       unqueue(owner)
