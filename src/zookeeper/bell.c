@@ -88,6 +88,7 @@ int dli_zk_rung(struct dli_zk_session *session, struct dli_zk_text path)
     if (number < 0 || number >= BELLS)
         return 0;
     session->bells &= ~(UINT64_C(1) << number);
+    session->rung++;
     session->zk->followed = 1;
     dli_zk_gates_doubt(session->zk);
     return 1;

@@ -43,6 +43,7 @@ static void delete_known(struct dli_job *job, struct dli_zk_entry *entry)
 
     ask.path = dli_zk_numbered(job->request.kind, job->request.place, job->request.exchange.drop, entry->seq, room);
     entry->leaving = entry->leaving ? 2 : 1;
+    dli_zk_unwatch_all(dli_zk_at(job->base.lane), entry);
     dli_zk_ask(job, &ask, 1, deleted);
 }
 

@@ -5,6 +5,9 @@
  * node before it that it waits for. What is read may be old: then a node that has gone is still seen, and its watch tells
  * at once. None can come before it any more. A number that may not wait removes its node again.
  *
+ * When only one node is before it, it watches its own, too. Events come in the order of transactions: while nothing was told
+ * of its own node, the end of the one before makes it the first, and nobody has to be asked.
+ *
  * When the reply to a node's making was lost, its entry is SENT: search.c looks for it.
  *
  * The token is the transaction that made the node.
@@ -121,13 +124,13 @@ static void watched(struct dli_job *job)
         dli_zk_not_granted(job, DLI_TRY_HELD);
 }
 
-/* A short wait needs no watch of its own node: that is missed at the next look, which comes soon. */
+/* A short wait in a line needs no watch of its own node: that is missed at the next look, which comes soon. */
 static int watches_itself(const struct dli_job *job, struct dli_zk_entry *entry)
 {
     int again = entry->waits;
 
     entry->waits = 1;
-    return again || job->request.exchange.wish.beat > SOON;
+    return again || entry->next || job->request.exchange.wish.beat > SOON;
 }
 
 static void wait_behind(struct dli_job *job, const struct dli_zk_child *before)
@@ -188,7 +191,7 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
     struct dli_zk_entry *entry = entry_of(job);
     const struct dli_zk_child *before = NULL;
     char side = dli_zk_side(job->kind);
-    int own = 0, wrong = 0;
+    int own = 0, wrong = 0, rival = 0;
 
     for (int i = 0; i < all->count; i++) {
         const struct dli_zk_child *child = &all->child[i];
@@ -198,8 +201,11 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
         else if (!same_family(side, child->side))
             wrong |= child->side != 'p';
         else if (child->seq < entry->seq && rivals(side, child->side))
-            before = child;
+            before = child, rival++;
     }
+    entry->next = rival == 1 && !job->request.kind->slots;
+    entry->first = 0;
+    entry->rung = job->session->rung;
     if (!own) {
         vanished(job);
     } else if (all->gate && !job->gate.passed && !entry->permits) {
@@ -332,6 +338,15 @@ void dli_zk_stand_anew(struct dli_job *job)
     dli_zk_again(job, dli_zk_create);
 }
 
+/* Nobody is before it any more, and its node is there: that was told. The session must be fresh. */
+static int was_told(const struct dli_job *job, const struct dli_zk_entry *entry)
+{
+    int64_t lease = job->request.exchange.wish.lease;
+
+    return entry->first && entry->sure && dli_zk_hears(job) && entry->rung == job->session->rung &&
+           job->session->phase == DLI_ZK_UP && dli_now() - dli_zk_since(job->session, lease) < lease / 4;
+}
+
 void dli_zk_acquire(struct dli_job *job)
 {
     struct dli_zk *zk = dli_zk_at(job->base.lane);
@@ -350,6 +365,8 @@ void dli_zk_acquire(struct dli_job *job)
         dli_zk_permit_take(job);
     else if (entry->state == DLI_ZK_SENT)
         dli_zk_search(job);
+    else if (was_told(job, entry))
+        dli_zk_granted(job, entry, -1);
     else
         dli_zk_look(job);
 }

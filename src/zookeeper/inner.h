@@ -85,7 +85,7 @@ struct dli_zk_session {
     int32_t xid;
     int64_t zxid; /* the last one seen: no member shows us less */
     int64_t heard, next_at;
-    uint64_t bells;       /* bit n: bell n is watched; gate.c */
+    uint64_t bells, rung; /* bit n: bell n is watched; how often one has rung; bell.c */
     const char *leaves;   /* not NULL: why this member is given up */
     dlock_status refused; /* and with which status; DLOCK_OK: it is not reachable */
     dlock_error reason;   /* why it is down */
@@ -149,12 +149,13 @@ struct dli_zk_entry {
     int64_t number;  /* first */
     int64_t session; /* the number of its session */
     int64_t czxid, ctime;
+    uint64_t rung; /* its session's, when the line was read */
     int32_t seq;
-    int8_t state;
-    int8_t held;
+    int8_t state, held;
     int8_t gone;                  /* held: its node was deleted */
     int8_t leaving;               /* its node may have been deleted by us */
     int8_t waits;                 /* it has waited before, and looked again */
+    int8_t next, first;           /* only one node is before its own; and that one has gone */
     int8_t permits;               /* of its permits: enum dli_zk_permits */
     int8_t outside;               /* it has nodes of permits, and its node in line was deleted */
     int32_t lease;                /* the number of the first one's node; the others follow */

@@ -30,6 +30,7 @@ void dli_zk_event(struct dli_zk_session *session, int32_t type, struct dli_zk_te
         struct dli_zk_entry *entry = watch->entry;
 
         dli_zk_unwatch(zk, watch);
+        entry->first |= entry->next && watch == &entry->watch[0] && type == DLI_ZK_EVENT_DELETED;
         if (entry->held && type == DLI_ZK_EVENT_DELETED)
             entry->gone = 1;
         hint(zk, entry);

@@ -268,9 +268,9 @@ static int left(char out[W_KEY])
     return count;
 }
 
-static int64_t claim_of(int64_t token)
+static int64_t claim_of(const struct w_owner *owner)
 {
-    return token / 128;
+    return owner->token / 128;
 }
 
 const struct w_model w_etcd = {

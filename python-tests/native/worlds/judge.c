@@ -104,7 +104,7 @@ void w_judge_granted(struct w_owner *owner)
     int64_t took = w.now - owner->process->paused_for - owner->asked_at;
 
     for (int i = 0; i < W_FORCED; i++)
-        if (w.forced[i] == w.model->claim_of(owner->token))
+        if (w.forced[i] == w.model->claim_of(owner))
             owner->forced_at = w.now - owner->process->paused_for;
     w.stats.grants++;
     if (!w_believes(owner))
@@ -129,7 +129,7 @@ static void drop(struct w_owner *owner, void *context)
 {
     const struct dropped *dropped = context;
 
-    if (owner->state != W_HOLDING || w.model->claim_of(owner->token) != dropped->claim)
+    if (owner->state != W_HOLDING || w.model->claim_of(owner) != dropped->claim)
         return;
     if (dropped->mark)
         owner->forced_at = owner->forced_at ? owner->forced_at : w.now - owner->process->paused_for;

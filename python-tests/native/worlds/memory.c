@@ -45,11 +45,16 @@ static int each_hold(int (*visit)(const struct dli_memory_cell *cell, const stru
     return count;
 }
 
+static int lock_of(const struct dli_memory_cell *cell)
+{
+    return cell->name[4] - '0';
+}
+
 static int is_of(const struct dli_memory_cell *cell, const struct dli_memory_hold *hold, const void *of)
 {
     const struct w_owner *owner = of;
 
-    return cell->name[4] == '0' + owner->lock && !hold->resting && hold->ends > dli_memory_now(world()) &&
+    return lock_of(cell) == owner->lock && !hold->resting && hold->ends > dli_memory_now(world()) &&
            memcmp(hold->owner, owner->process->store->uuid, DLI_UUID_SIZE) == 0;
 }
 
@@ -84,23 +89,39 @@ static int left(char out[W_KEY])
     return count;
 }
 
+/* Tokens are those of a name: two names may have the same. */
+static int64_t claim_with(int64_t token, int lock)
+{
+    return token * W_LOCKS + lock;
+}
+
+struct range {
+    int64_t from, to;
+    int lock;
+};
+
 static int is_between(const struct dli_memory_cell *cell, const struct dli_memory_hold *hold, const void *of)
 {
-    const int64_t *range = of;
+    const struct range *range = of;
 
-    (void)cell;
-    return hold->token >= range[0] && hold->token < range[1];
+    return lock_of(cell) == range->lock && hold->token >= range->from && hold->token < range->to;
 }
 
 /* A hold is known by its last token; a turn in memory has one of those before it. */
-static int64_t claim_of(int64_t token)
+static int64_t claim_of(const struct w_owner *owner)
 {
-    int64_t claim = token;
+    int64_t token = owner->token, last = token;
 
-    for (int i = 0; i < W_FORCED; i++)
-        if (w.forced[i] >= token && w.forced[i] <= token + 64 && (claim == token || w.forced[i] < claim))
-            claim = w.forced[i];
-    return w.plan.permits && each_hold(is_between, (int64_t[]){token, claim}) > 0 ? token : claim;
+    for (int i = 0; i < W_FORCED; i++) {
+        int64_t other = w.forced[i] / W_LOCKS;
+
+        if (w.forced[i] % W_LOCKS == owner->lock && other >= token && other <= token + 64 &&
+            (last == token || other < last))
+            last = other;
+    }
+    if (w.plan.permits && each_hold(is_between, &(struct range){token, last, owner->lock}) > 0)
+        last = token;
+    return claim_with(last, owner->lock);
 }
 
 /* ---- faults */
@@ -124,7 +145,7 @@ static int force(const struct dli_memory_cell *cell, const struct dli_memory_hol
 
     if (name && (cell->size != strlen(name) || memcmp(cell->name, name, cell->size) != 0))
         return 0;
-    w_judge_forced(hold->token);
+    w_judge_forced(claim_with(hold->token, lock_of(cell)));
     return 1;
 }
 

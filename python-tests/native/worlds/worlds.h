@@ -162,7 +162,7 @@ struct w_model {
     int (*forget)(void);                /* history goes */
     int (*left)(char out[W_KEY]);       /* how many claims there are */
     int (*waiting)(void);               /* what it keeps for those who wait for latches; NULL: that cannot be said */
-    int64_t (*claim_of)(int64_t token); /* the number of a token's claim, as in judge_freed */
+    int64_t (*claim_of)(const struct w_owner *owner); /* the number of its token's claim, as in judge_freed */
 
     /* Of locks in memory alone; NULL elsewhere. */
     int (*strike)(enum w_fault fault);       /* whether it struck: 1 or 0 */

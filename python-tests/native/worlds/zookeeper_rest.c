@@ -140,9 +140,9 @@ static int none(void)
     return 0;
 }
 
-static int64_t claim_of(int64_t token)
+static int64_t claim_of(const struct w_owner *owner)
 {
-    return token;
+    return owner->token;
 }
 
 const struct w_model w_zookeeper = {
