@@ -987,8 +987,20 @@ ZOOKEEPER = (
     (Mutant(915, "permits outside of the line are kept", edits=OUTSIDE), "test_zookeeper_permits.py", "place_in_line"),
     (Mutant(916, "a hold of several permits watches the first one", edits=FIRST_ONLY), "test_zookeeper_permits.py", "one_of_several"),
     (Mutant(918, "who waits does not watch its own node", edits=(
-        ("zookeeper/exchange.c", "    return again || job->request.exchange.wish.beat > SOON;", "    return again && job->request.exchange.wish.beat < 0;"),
+        ("zookeeper/exchange.c", "    return again || entry->next || job->request.exchange.wish.beat > SOON;", "    return again && job->request.exchange.wish.beat < 0;"),
     )), "test_zookeeper_faults.py", "z06 and node"),
+    (Mutant(994, "a number that is told of the end of the one before takes its own node for granted", edits=(
+        ("zookeeper/exchange.c", "return entry->first && entry->sure && dli_zk_hears(job) &&", "return entry->first && dli_zk_hears(job) &&"),
+    )), "test_zookeeper_turns.py", "own_node"),
+    (Mutant(995, "the end of the one before is that of all before", edits=(
+        ("zookeeper/exchange.c", "entry->next = rival == 1 &&", "entry->next = rival >= 1 &&"),
+    )), "test_zookeeper_turns.py", "first_of_two"),
+    (Mutant(996, "a bell that has rung meanwhile is not heard", edits=(
+        ("zookeeper/exchange.c", "dli_zk_hears(job) && entry->rung == job->session->rung &&\n", "1 &&\n"),
+    )), "test_zookeeper_turns.py", "through_a_gate"),
+    (Mutant(997, "who is told asks nevertheless", edits=(
+        ("zookeeper/exchange.c", "    else if (was_told(job, entry))\n", "    else if (was_told(job, entry) && job->tries < 0)\n"),
+    )), "test_zookeeper_turns.py", "asks_nobody"),
     (Mutant(940, "nobody sees a gate", edits=(
         ("zookeeper/names.c", "all->gate |= dli_zk_is_gate(name);", "all->gate |= 0 * dli_zk_is_gate(name);"),
     )), "test_zookeeper_gates.py", "behind_a_closing"),

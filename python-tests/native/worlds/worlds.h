@@ -157,11 +157,11 @@ struct w_model {
     void (*came)(struct w_wire *wire, const char *bytes, size_t size); /* bytes have come from the client */
     void (*gone)(struct w_wire *wire);                                 /* it is not open any more */
     void (*elected)(void);                                             /* there is a leader again */
-    int (*expire)(void);                /* an operator ends some lease: 0: there was none */
-    int (*remove)(void);                /* an operator removes some claim */
-    int (*forget)(void);                /* history goes */
-    int (*left)(char out[W_KEY]);       /* how many claims there are */
-    int (*waiting)(void);               /* what it keeps for those who wait for latches; NULL: that cannot be said */
+    int (*expire)(void);          /* an operator ends some lease: 0: there was none */
+    int (*remove)(void);          /* an operator removes some claim */
+    int (*forget)(void);          /* history goes */
+    int (*left)(char out[W_KEY]); /* how many claims there are */
+    int (*waiting)(void);         /* what it keeps for those who wait for latches; NULL: that cannot be said */
     int64_t (*claim_of)(const struct w_owner *owner); /* the number of its token's claim, as in judge_freed */
 
     /* Of locks in memory alone; NULL elsewhere. */
