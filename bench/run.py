@@ -144,18 +144,22 @@ one thread after another, in any lock that hands over in order."""
 
 
 def row_wake(bench: Bench) -> list[Section]:
-    bench.place("free")
+    rows, targets, groups = [], [], []
     names = {"dlock": "libdlock", "queued": "hiredis, the same scripts and messages", "blpop": "BLPOP", "poll": "hiredis, 1 ms poll"}
-    results = interleave(bench.rounds(9), list(names), lambda way: bench.run(
-        None, "wake", way, bench.server.urls["tcp"], int(bench.some(150, 30))))
-    rows = [[names[way], str(spread(all_, "wake_p50")), str(spread(all_, "wake_p99"))] for way, all_ in results.items()]
-    targets = [Target("release to acquired", f"p50 to {name}", ratio(results["dlock"], results[way], "wake_p50"), most, True)
-               for way, name, most in (("blpop", "BLPOP's", 1.5), ("queued", "the same scripts and messages", 1.1))]
+    for where in ("free", "same core"):
+        cores = bench.place(where)
+        results = interleave(bench.rounds(9), list(names), lambda way, cores=cores: bench.run(
+            cores, "wake", way, bench.server.urls["tcp"], int(bench.some(150, 30))))
+        rows += [[where, names[way], str(spread(all_, "wake_p50")), str(spread(all_, "wake_p99"))] for way, all_ in results.items()]
+        targets += [Target("release to acquired", f"p50 to {name}, {where}", ratio(results["dlock"], results[way], "wake_p50"), most, True)
+                    for way, name, most in (("blpop", "BLPOP's", 1.5), ("queued", "the same scripts and messages", 1.1))]
+        if where == "free":
+            groups.append(bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"]))
     text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
 other. BLPOP is the least that a server can do: one push, no lock. The same scripts and messages over bare hiredis, with nothing else in either
-process, are the least that this lock can take: the release picks the next in line, reserves its token and publishes the grant."""
-    group = bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"])
-    return [Section("Release in one process to acquired in another", text, ["way", "p50 us", "p99 us"], rows, targets, [group])]
+process, are the least that this lock can take: the release picks the next in line, reserves its token and publishes the grant. On one core
+the work alone counts. On several it also counts which of them the system wakes, and whether that one was asleep."""
+    return [Section("Release in one process to acquired in another", text, ["where", "way", "p50 us", "p99 us"], rows, targets, groups)]
 
 
 def kept(bench: Bench, way: str, locks: int, seconds: float, lease_ms: int = 9000) -> Result:

@@ -72,6 +72,7 @@ struct dli_conn {
     struct dli_sentinel_search *search; /* NULL: config->target is the server */
     unsigned unanswered;                /* handshake commands without a reply yet, see handshake.c */
     struct dli_busy busy;               /* how busy polling went */
+    int drained;                        /* the last read took all that was there */
 };
 
 /* Memory for one connection, IDLE. NULL without memory. */

@@ -69,6 +69,8 @@ int dli_conn_receive(struct dli_conn *conn)
 {
     char piece[PIECE];
     int came = 0;
+
+    conn->drained = 0;
     if (conn->state == DLI_CONN_FAILED)
         return -1;
     for (int i = 0; i < PIECES_PER_CALL; i++) {
@@ -79,7 +81,8 @@ int dli_conn_receive(struct dli_conn *conn)
         if (taken <= 0)
             return taken;
         came = 1;
-        if (conn->tls || (size_t)size < sizeof piece)
+        conn->drained = dli_conn_is_drained(conn, size, sizeof piece);
+        if (conn->tls || conn->drained)
             break;
     }
     return came;

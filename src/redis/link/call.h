@@ -15,7 +15,7 @@ extern const struct dli_protocol dli_redis_protocol;
 /*
  * READY: read what is there (bounded per call) into the reader. 1: bytes came. 0: nothing there. -1: FAILED now (closed
  * by the peer, protocol). Take all replies with dli_conn_next before the next read: the reader holds a bounded number
- * of bytes.
+ * of bytes. drained says whether a next read would find anything.
  */
 int dli_conn_receive(struct dli_conn *conn);
 

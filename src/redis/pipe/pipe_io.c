@@ -305,6 +305,8 @@ static void receive(struct dli_pipe *pipe, int64_t now)
     for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
         pipe->received_at = now;
         take_replies(pipe);
+        if (pipe->conn->drained)
+            break;
     }
     if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->received_at >= pipe->silence)
         fail(pipe, DLOCK_UNREACHABLE, "no answer in time");

@@ -219,6 +219,8 @@ void dli_subscriber_receive(struct dli_subscriber *sub, int64_t now)
             else
                 handle_reply(sub, reply);
         }
+        if (sub->conn->drained)
+            return;
     }
 }
 
