@@ -2,9 +2,9 @@
  * watch.c: what watches tell. Belongs to lane 0's thread.
  *
  * A number in line watches the node before its own, which goes when it may be its turn, and its own node, which goes when
- * its session ends or an operator deletes it. Either makes it look again. A number that is held watches its own node, from
- * its first renewal on; a hold of several permits watches the node of each. A watch tells once. Those of a connection end
- * with it.
+ * its session ends or an operator deletes it. Either makes it look again, unless that was the only node before it: see
+ * exchange.c. A number that is held watches its own node, from its first renewal on; a hold of several permits watches the
+ * node of each. A watch tells once. Those of a connection end with it.
  */
 #include "base/tree.h"
 

@@ -1,4 +1,5 @@
--- Most callers join a line of ours behind a holder of ours. This does what look() and stand() do then, with fewer commands.
+-- Most callers join a line of ours behind a holder of ours. This does what look() and stand() do then, with fewer
+-- commands.
 
 -- Write down that the caller waits.
 local function record(args, arrived, foreign)

@@ -64,8 +64,8 @@ local function try(step, ...)
 end
 
 --@include fair_give.lua
--- The first in line gets the lock. Returns whether it could be done: the first is one of ours, and it lives; the one behind
--- it is not foreign.
+-- The first in line gets the lock. Returns whether it could be done: the first is one of ours, and it lives; the one
+-- behind it is not foreign.
 local function pass()
   local two = call('LRANGE', queue, '0', '1')
   local first, after = two[1], two[2]
