@@ -175,6 +175,19 @@ def overhead(bench: Bench, title: str, where: str, url: str, bounds: dict[str, f
     return Section(f"Over the C API, {title}", text, ["binding", "pair p50 us", "p99 us", "more than C"], rows, targets)
 
 
+def crowd(bench: Bench) -> Section:
+    """Goroutines that wait for one lock, from few to many."""
+    bench.place("free")
+    counts = [64, 1_000, 10_000, int(bench.some(100_000, 20_000))]
+    results = interleave(bench.rounds(5), [f"{count:,}" for count in counts], lambda way: run(
+        bench, None, "go", "dlock", bench.server.urls["tcp"], int(way.replace(",", "")), 0, "drain"))
+    rows = [[way, str(spread(all_, "per_s")), str(spread(all_, "threads"))] for way, all_ in results.items()]
+    text = """Each goroutine waits for one lock, gets it once, and unlocks it. Measured once all wait. Threads are those of the process in the end."""
+    many = f"{counts[-1]:,}"
+    targets = [Target(f"Go, {many} goroutines", "acquisitions/s, one lock", spread(results[many], "per_s"), 30_000, False, "/s")]
+    return Section("Go: a crowd on one lock", text, ["goroutines", "acquisitions/s", "threads"], rows, targets)
+
+
 def versions() -> str:
     """The versions that ran."""
     pins = (HERE / "requirements.txt").read_text().split()
@@ -199,4 +212,4 @@ nothing else. Node.js waits for no event when the answer is there at once."""
     unix = bench.server.urls["unix"]
     sections = [overhead(bench, f"with a server, {where}", where, unix, WITH_SERVER, with_server) for where in ("free", "own cores", "same core")]
     sections.append(overhead(bench, "in memory", "same core", unix + IN_MEMORY, OVER_C, lingering))
-    return [*languages(bench), *sections, overhead(bench, "`memory:`", "same core", "memory:", OVER_C, in_memory)]
+    return [*languages(bench), crowd(bench), *sections, overhead(bench, "`memory:`", "same core", "memory:", OVER_C, in_memory)]

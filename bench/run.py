@@ -145,7 +145,8 @@ one thread after another, in any lock that hands over in order."""
 
 def row_wake(bench: Bench) -> list[Section]:
     rows, targets, groups = [], [], []
-    names = {"dlock": "libdlock", "queued": "hiredis, the same scripts and messages", "blpop": "BLPOP", "poll": "hiredis, 1 ms poll"}
+    names = {"dlock": "libdlock", "queued": "hiredis, the same scripts and messages", LEAST: "hiredis, the least script", "blpop": "BLPOP",
+             "poll": "hiredis, 1 ms poll"}
     for where in ("free", "same core"):
         cores = bench.place(where)
         results = interleave(bench.rounds(9), list(names), lambda way, cores=cores: bench.run(
@@ -157,8 +158,9 @@ def row_wake(bench: Bench) -> list[Section]:
             groups.append(bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"]))
     text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
 other. BLPOP is the least that a server can do: one push, no lock. The same scripts and messages over bare hiredis, with nothing else in either
-process, are the least that this lock can take: the release picks the next in line, reserves its token and publishes the grant. On one core
-the work alone counts. On several it also counts which of them the system wakes, and whether that one was asleep."""
+process, are the least that this lock can take: the release picks the next in line, reserves its token and publishes the grant. The least
+script is a lock with a line, a lease and a token, and nothing else: it gives the lock to waiters that are dead, and Redisson's clients are
+not in its line. On one core the work alone counts. On several it also counts which of them the system wakes, and whether that one was asleep."""
     return [Section("Release in one process to acquired in another", text, ["where", "way", "p50 us", "p99 us"], rows, targets, groups)]
 
 
@@ -291,9 +293,9 @@ the client is closed, which releases all, and freed. Bytes are those that malloc
     return [Section("Memory", text, head, rows, targets)]
 
 
-STRICT, BLPOP = "strict", "blpop"
-KINDS = {"dlock": "mutex", STRICT: "mutex, 7 hand-overs in a turn", BLPOP: "bare BLPOP, no lock", "fair": "fair", "read": "read", "write": "write",
-         "semaphore": "semaphore", "permits": "permit semaphore", "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
+STRICT, BLPOP, LEAST = "strict", "blpop", "least"
+KINDS = {"dlock": "mutex", STRICT: "mutex, 7 hand-overs in a turn", BLPOP: "bare BLPOP, no lock", LEAST: "the least script", "fair": "fair",
+         "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore", "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
 
 
 def kind_row(case: str, way: str, results: dict[str, list[Result]], fields: tuple[str, str, str], against: str = "dlock") -> list[str]:
@@ -314,7 +316,7 @@ def in_crowd(bench: Bench, way: str, threads: int) -> Result:
 def row_kinds(bench: Bench) -> list[Section]:
     url, rows, wrong = bench.server.urls["tcp"], [], []
     cores = bench.place("same core")
-    alone = [way for way in KINDS if way not in (STRICT, BLPOP)]
+    alone = [way for way in KINDS if way not in (STRICT, BLPOP, LEAST)]
     results = interleave(bench.rounds(7), alone, lambda way: bench.run(cores, "own", way, url, 1, bench.some(0.3, 0.1)))
     for way in alone:
         against = "three" if way == "multi" else "dlock"
@@ -322,7 +324,7 @@ def row_kinds(bench: Bench) -> list[Section]:
     bench.place("free")
     crowd = "8 x 8 on one name"
     targets = []
-    for case, threads, ways in ((crowd, 8, ["dlock", "fair", STRICT, BLPOP, "write", "semaphore", "permits"]),
+    for case, threads, ways in ((crowd, 8, ["dlock", "fair", STRICT, BLPOP, LEAST, "write", "semaphore", "permits"]),
                                 ("8 x 1 on one name", 1, ["dlock", "read", "write"])):
         results = interleave(bench.rounds(5), ways, lambda way: in_crowd(bench, way, threads))
         rows += [kind_row(case, way, results, ("acquired_per_s", "wait_p50", "wait_p99")) for way in ways]
@@ -332,7 +334,9 @@ def row_kinds(bench: Bench) -> list[Section]:
                                   ratio(results["fair"], results[STRICT], "acquired_per_s"), 0.8, False))
             targets.append(Target(f"fair, {case}", "acquisitions/s to bare BLPOP",
                                   ratio(results["fair"], results[BLPOP], "acquired_per_s"), 0.5, False))
-        for way in (way for way in ways[1:] if way not in (STRICT, BLPOP) and case == crowd):
+            targets.append(Target(f"fair, {case}", "acquisitions/s to the least script",
+                                  ratio(results["fair"], results[LEAST], "acquired_per_s"), 0.7, False))
+        for way in (way for way in ways[1:] if way not in (STRICT, BLPOP, LEAST) and case == crowd):
             name = f"{KINDS[way]}, {case}"
             targets.append(Target(name, "acquisitions/s to the mutex", ratio(results[way], results["dlock"], "acquired_per_s"), 0.5, False))
             targets.append(Target(name, "Jain, processes", spread(results[way], "jain_processes"), 0.99, False, ""))
@@ -343,7 +347,8 @@ are granted by the server each time. In a strict order each of the eight owners 
 its turn, at the latest. A mutex that hands over seven times in a turn does that, too: it shows what a strict order costs at least when the
 waiters of a process stand together. Mostly they do not: whoever releases goes to the end of the line, and so the processes stay mixed in it.
 Then nearly each grant wakes another process. Bare BLPOP shows what that costs at least: all threads pop one element and push it back, and
-the server serves them in the order in which they came. It has no token and no lease."""
+the server serves them in the order in which they came. It has no token and no lease. The least script has them, and a line, and nothing else:
+it gives the lock to waiters that are dead, and Redisson's clients are not in its line."""
     targets += [Target("kinds", "more inside than may be, or a token that fell", Spread.of(wrong), 0, True, "")]
     head = ["case", "kind", "pairs/s", "relative to", "p50 us", "p99 us", "server CPU us"]
     return [Section("Kinds", text, head, rows, targets)]

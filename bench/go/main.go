@@ -1,6 +1,6 @@
-// Command rivals runs a lock client for Go: rivals WAY URL GOROUTINES SECONDS own|one|pair. own: each goroutine has its own
-// lock; one: all share one lock; pair: one goroutine with this binding, and only the time in the lock calls is measured. It
-// prints "name value" lines, as the C programs do.
+// Command rivals runs a lock client for Go: rivals WAY URL GOROUTINES SECONDS own|one|pair|drain. own: each goroutine has its
+// own lock; one: all share one lock; pair: one goroutine with this binding, and only the time in the lock calls is measured;
+// drain: each goroutine has one lock once, with this binding. It prints "name value" lines, as the C programs do.
 package main
 
 import (
@@ -250,13 +250,16 @@ func report(callers []caller, seconds float64) {
 func main() {
 	goroutines, _ := strconv.Atoi(os.Args[3])
 	seconds, _ := strconv.ParseFloat(os.Args[4], 64)
-	if os.Args[5] == "pair" {
-		if err := pair(os.Args[2], seconds); err != nil {
-			log.Fatal(err)
-		}
-		return
+	var err error
+	switch os.Args[5] {
+	case "pair":
+		err = pair(os.Args[2], seconds)
+	case "drain":
+		err = drain(os.Args[2], goroutines)
+	default:
+		err = measure(os.Args[1], os.Args[2], goroutines, seconds, os.Args[5] == "one")
 	}
-	if err := measure(os.Args[1], os.Args[2], goroutines, seconds, os.Args[5] == "one"); err != nil {
+	if err != nil {
 		log.Fatal(err)
 	}
 }

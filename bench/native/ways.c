@@ -265,6 +265,7 @@ static const struct way ways[] = {
 static const struct way *const floors[] = {
     &floor_way,
     &blpop_way,
+    &least_way,
 #ifdef BENCH_ETCD
     &etcd_way,
 #endif

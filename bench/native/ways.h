@@ -24,6 +24,7 @@ struct way {
  *          libdlock's other kinds
  * multi    three mutexes of one slot as one multi-lock of libdlock; three: the same mutexes, one after the other
  * blpop    a list with one element: BLPOP and RPUSH, one connection per thread; no token, no lease
+ * least    the least script that is a lock with a line, a lease and a token, two connections per thread
  * futexes  a fair queue in the memory of one process: no server, no token, nothing that survives the process
  * etcd     the two requests of Go's concurrency.Mutex over bare HTTP/2, one connection per thread; never waits. In a build
  *          with etcd

@@ -8,7 +8,7 @@
 
 extern const struct way kind_ways[];
 extern const size_t kind_way_count;
-extern const struct way floor_way, blpop_way;
+extern const struct way floor_way, blpop_way, least_way;
 extern const struct way etcd_way; /* in a build with etcd */
 
 #endif
