@@ -52,6 +52,7 @@ class Engine(NamedTuple):
     held: int  # locks that one client may acquire at once without being late
     lease_ms: int
     floor: Floor | None = None
+    note: str = ""
 
 
 def ours(bench: Bench, case: Case, url: str, seconds: float) -> Result:
@@ -140,6 +141,7 @@ session or a thread of its own, as its documentation says. For one lock the time
     if engine.floor:
         text += f"""
 {engine.floor.title} are the least that one caller can take: no session, no token, nobody who waits."""
+    text += engine.note
     return Section(engine.name, text, ["case", "way", "pairs or grants/s", "us each"], rows, targets)
 
 
@@ -165,6 +167,8 @@ def row_engines(bench: Bench) -> list[Section]:
             {ONE: 0.8, APART: 0.7},
             100_000,
             30_000,
+            note="""
+Both JVMs have the heap that ZooKeeper's own scripts give a server, `-Xmx1000m`, and no other options.""",
         ),
     ]
     return [section(bench, engine) for engine in engines]
