@@ -177,7 +177,6 @@ void dli_etcd_revoke(struct dli_etcd_session *session)
 {
     struct dli_grpc_call *call = &session->call;
 
-    dli_grpc_cancel(call); /* of a revoke that is under way */
     call->method = &revoke_method;
     call->deadline = dli_now() + session->etcd->patience;
     dli_buffer_drop(&call->out, call->out.size);

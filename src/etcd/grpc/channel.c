@@ -49,6 +49,7 @@ static void fail_call(struct dli_grpc_call *call, const dlock_error *reason)
 
 void dli_grpc_begin(struct dli_grpc *grpc, struct dli_grpc_call *call)
 {
+    dli_grpc_cancel(call);
     call->grpc = grpc;
     call->stream = call->answered = call->sent = 0;
     call->code = -1;
@@ -57,7 +58,6 @@ void dli_grpc_begin(struct dli_grpc *grpc, struct dli_grpc_call *call)
     call->reason.code = DLOCK_OK;
     call->began = dli_now();
     dli_buffer_drop(&call->in, call->in.size);
-    dli_list_init(&call->link);
     dli_list_append(&grpc->waiting, &call->link);
 }
 

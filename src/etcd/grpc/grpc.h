@@ -78,7 +78,7 @@ void dli_grpc_fini(struct dli_grpc *grpc);
 /* The protocol, for the configs of the members. */
 extern const struct dli_protocol dli_grpc_protocol;
 
-/* Begin a call. It is in the channel until ended runs or dli_grpc_cancel. */
+/* Begin a call, anew if it is on its way. It is in the channel until ended runs or dli_grpc_cancel. */
 void dli_grpc_begin(struct dli_grpc *grpc, struct dli_grpc_call *call);
 
 /* The same, ahead of all that waits and of hold. */
