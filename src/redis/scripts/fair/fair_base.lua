@@ -61,6 +61,19 @@ local function ours(owner)
   return owner:sub(15, 15) == '8'
 end
 
+-- A line of ours alone expires after a while without a probe. A line with clients of Redisson has no end: it is theirs
+-- to keep.
+local function keep_line(foreign)
+  local left = call('PTTL', queue)
+  if foreign and left > 0 then
+    call('PERSIST', queue)
+    call('PERSIST', timeouts)
+  elseif not foreign and left < DAY / 2 then
+    call('PEXPIRE', queue, DAY)
+    call('PEXPIRE', timeouts, DAY)
+  end
+end
+
 --@include semaphore/sem_token.lua
 
 -- Give the free lock to owner, with the token that was reserved for it.

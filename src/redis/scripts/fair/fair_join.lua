@@ -13,6 +13,17 @@ local function record(args, arrived, foreign)
   keep_for(about, 2 * beat)
 end
 
+-- Join at the end of the line. least: of its deadline. left: ms of the holder's lease. Returns the place, true for further
+-- back than SEEN; and whether records should be swept.
+local function line_up(owner, least, left)
+  local till = math.max(least, millis() + math.max(left, PLACE))
+  if call('ZADD', timeouts, text(till), owner) == 0 then
+    call('LREM', queue, 1, owner) -- its record has ended, and so its place
+  end
+  local size = call('RPUSH', queue, owner)
+  return size <= SEEN and size or true, call('HLEN', about) > 2 * size + 16
+end
+
 -- Another holder of ours has the lock, own does not stand in line, and only waiters of ours do. present: how many of the
 -- keys are there: lock and about, or the four of a line. So there is no gate, and there are no tombstones.
 -- Returns the deadline of the last in line, 0 when nobody waits; nil: it is another case.
@@ -30,19 +41,13 @@ end
 
 -- Returns what the script returns; nil: it is another case, and nothing has changed. And whether records should be swept.
 local function join(args, holders, known, present)
-  local own, till = args[1], args[4] ~= '0' and usual(args[1], holders, known, present)
-  if not till then
+  local deadline = args[4] ~= '0' and usual(args[1], holders, known, present)
+  if not deadline then
     return nil
   end
-  local left = call('PTTL', lock)
-  if call('ZADD', timeouts, text(math.max(till + 1, millis() + math.max(left, PLACE))), own) == 0 then
-    call('LREM', queue, 1, own) -- its record has ended, and so its place
-  end
   record(args, now(), '0')
-  local size = call('RPUSH', queue, own)
-  if call('PTTL', queue) < DAY / 2 then
-    call('PEXPIRE', queue, DAY)
-    call('PEXPIRE', timeouts, DAY)
-  end
-  return { 0, size <= SEEN and left or -1, 0 }, call('HLEN', about) > 2 * size + 16
+  local left = call('PTTL', lock)
+  local place, crowded = line_up(args[1], deadline + 1, left)
+  keep_line(false)
+  return { 0, place == true and -1 or left, 0 }, crowded
 end

@@ -72,19 +72,6 @@ local function sweep_records(pass)
   return living, over and found[1] == '0'
 end
 
--- A line of ours alone expires after a while without a probe. A line with clients of Redisson has no end: it is theirs
--- to keep.
-local function keep_line(foreign)
-  local left = call('PTTL', queue)
-  if foreign and left > 0 then
-    call('PERSIST', queue)
-    call('PERSIST', timeouts)
-  elseif not foreign and left < DAY / 2 then
-    call('PEXPIRE', queue, DAY)
-    call('PEXPIRE', timeouts, DAY)
-  end
-end
-
 -- The line is empty. Some waiters of ours that Redisson gave up come back, in order of arrival. Returns true when one
 -- did, or MORE.
 local function revive()

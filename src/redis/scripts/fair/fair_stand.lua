@@ -83,18 +83,6 @@ local function behind(before)
   return (before and tonumber(call('ZSCORE', timeouts, before)) or 0) + 1
 end
 
--- Join at the end of the line. left: ms of the holder's lease. Returns the place.
-local function line_up(owner, first, left)
-  local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
-  local till = math.max(behind(last), millis() + math.max(left, PLACE))
-  call('ZADD', timeouts, text(till), owner)
-  local size = call('RPUSH', queue, owner)
-  if call('HLEN', about) > 2 * size + 16 then
-    sweep_records('s')
-  end
-  return size <= SEEN and size or true
-end
-
 -- Move owner's deadline, so that Redisson does not give it up: it probes for itself.
 local function put_off(owner, score, place, foreign)
   local till = millis() + PLACE
@@ -118,7 +106,12 @@ local function stand(args, first, score, known, by_foreign, left)
     if score then -- its record has ended, and so its place: the order in line is that of arrival
       unqueue(owner)
     end
-    place = line_up(owner, first, left)
+    local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
+    local joined, crowded = line_up(owner, behind(last), left)
+    place = joined
+    if crowded then
+      sweep_records('s')
+    end
   else
     place = place or put_back(owner, arrived, score)
     put_off(owner, score, place, foreign)
