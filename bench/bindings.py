@@ -178,12 +178,11 @@ def overhead(bench: Bench, title: str, where: str, url: str, bounds: dict[str, f
 def crowd(bench: Bench) -> Section:
     """Goroutines that wait for one lock, from few to many."""
     bench.place("free")
-    counts = [64, 1_000, 10_000, int(bench.some(100_000, 20_000))]
-    results = interleave(bench.rounds(5), [f"{count:,}" for count in counts], lambda way: run(
-        bench, None, "go", "dlock", bench.server.urls["tcp"], int(way.replace(",", "")), 0, "drain"))
+    counts = {f"{count:,}": count for count in (64, 1_000, 10_000, int(bench.some(100_000, 20_000)))}
+    results = interleave(bench.rounds(5), list(counts), lambda way: run(bench, None, "go", "dlock", bench.server.urls["tcp"], counts[way], 0, "drain"))
     rows = [[way, str(spread(all_, "per_s")), str(spread(all_, "threads"))] for way, all_ in results.items()]
     text = """Each goroutine waits for one lock, gets it once, and unlocks it. Measured once all wait. Threads are those of the process in the end."""
-    many = f"{counts[-1]:,}"
+    many = list(counts)[-1]
     targets = [Target(f"Go, {many} goroutines", "acquisitions/s, one lock", spread(results[many], "per_s"), 30_000, False, "/s")]
     return Section("Go: a crowd on one lock", text, ["goroutines", "acquisitions/s", "threads"], rows, targets)
 

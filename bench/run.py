@@ -293,7 +293,7 @@ the client is closed, which releases all, and freed. Bytes are those that malloc
     return [Section("Memory", text, head, rows, targets)]
 
 
-STRICT, BLPOP, LEAST = "strict", "blpop", "least"
+FLOORS = STRICT, BLPOP, LEAST = "strict", "blpop", "least"
 KINDS = {"dlock": "mutex", STRICT: "mutex, 7 hand-overs in a turn", BLPOP: "bare BLPOP, no lock", LEAST: "the least script", "fair": "fair",
          "read": "read", "write": "write", "semaphore": "semaphore", "permits": "permit semaphore", "multi": "multi-lock of 3, one step", "three": "3 mutexes, one by one"}
 
@@ -316,7 +316,7 @@ def in_crowd(bench: Bench, way: str, threads: int) -> Result:
 def row_kinds(bench: Bench) -> list[Section]:
     url, rows, wrong = bench.server.urls["tcp"], [], []
     cores = bench.place("same core")
-    alone = [way for way in KINDS if way not in (STRICT, BLPOP, LEAST)]
+    alone = [way for way in KINDS if way not in FLOORS]
     results = interleave(bench.rounds(7), alone, lambda way: bench.run(cores, "own", way, url, 1, bench.some(0.3, 0.1)))
     for way in alone:
         against = "three" if way == "multi" else "dlock"
@@ -336,7 +336,7 @@ def row_kinds(bench: Bench) -> list[Section]:
                                   ratio(results["fair"], results[BLPOP], "acquired_per_s"), 0.5, False))
             targets.append(Target(f"fair, {case}", "acquisitions/s to the least script",
                                   ratio(results["fair"], results[LEAST], "acquired_per_s"), 0.7, False))
-        for way in (way for way in ways[1:] if way not in (STRICT, BLPOP, LEAST) and case == crowd):
+        for way in (way for way in ways[1:] if way not in FLOORS and case == crowd):
             name = f"{KINDS[way]}, {case}"
             targets.append(Target(name, "acquisitions/s to the mutex", ratio(results[way], results["dlock"], "acquired_per_s"), 0.5, False))
             targets.append(Target(name, "Jain, processes", spread(results[way], "jain_processes"), 0.99, False, ""))

@@ -7,19 +7,13 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	dlock "github.com/libdlock/libdlock/bindings/go"
 )
 
 // drain lets each of so many goroutines have one lock once. Measured from the unlock of who holds it, when all others wait,
 // until the last one has unlocked it.
 func drain(url string, goroutines int) error {
 	ctx := context.Background()
-	client, err := dlock.Open(url)
-	if err != nil {
-		return err
-	}
-	mutex, err := client.Mutex(fmt.Sprint("go:", os.Getpid()))
+	client, mutex, err := open(url)
 	if err != nil {
 		return err
 	}

@@ -198,13 +198,19 @@ func measure(way, url string, goroutines int, seconds float64, shared bool) erro
 	return nil
 }
 
-// pair measures locking and unlocking with a context that can end.
-func pair(url string, seconds float64) error {
+// open returns a client, and the mutex of this process.
+func open(url string) (*dlock.Client, *dlock.Lock, error) {
 	client, err := dlock.Open(url)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	mutex, err := client.Mutex(fmt.Sprint("go:", os.Getpid()))
+	return client, mutex, err
+}
+
+// pair measures locking and unlocking with a context that can end.
+func pair(url string, seconds float64) error {
+	_, mutex, err := open(url)
 	if err != nil {
 		return err
 	}

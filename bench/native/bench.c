@@ -280,6 +280,28 @@ redisContext *bare_connect(const char *url)
     return connection;
 }
 
+redisReply *bare_ask(redisContext *connection, int count, const char **words)
+{
+    redisReply *reply = redisCommandArgv(connection, count, words, NULL);
+
+    if (!reply)
+        die("hiredis", connection->errstr);
+    if (reply->type == REDIS_REPLY_ERROR)
+        die("server", reply->str);
+    return reply;
+}
+
+redisReply *bare_hear(redisContext *connection)
+{
+    redisReply *reply;
+
+    if (redisGetReply(connection, (void **)&reply) != REDIS_OK)
+        die("hiredis", connection->errstr);
+    if (reply->elements != 3)
+        die("hiredis", "this is no message");
+    return reply;
+}
+
 const char *script_sha(const char *name)
 {
     char variable[32];

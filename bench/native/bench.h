@@ -76,6 +76,10 @@ dlock_lock *dlock_named(dlock_client *client, const char *name);
 /* A blocking connection. url is one for libdlock, redis://host:port or redis+unix://path; its options are ignored. */
 redisContext *bare_connect(const char *url);
 
+/* The reply to a command, or the next message of a subscription. The caller frees it. An error ends the program. */
+redisReply *bare_ask(redisContext *connection, int count, const char **words);
+redisReply *bare_hear(redisContext *connection);
+
 /* The same to read the server's CPU time. NULL: it is not Redis, and has none. */
 redisContext *control_connect(const char *url);
 

@@ -84,21 +84,6 @@ static void new_owner(struct bare *bare)
 }
 
 /* Send one command of terminated words, and return the reply. */
-static redisReply *ask(struct bare *bare, int count, const char **words)
-{
-    size_t sizes[24];
-    redisReply *reply;
-
-    for (int i = 0; i < count; i++)
-        sizes[i] = strlen(words[i]);
-    reply = redisCommandArgv(bare->connection, count, words, sizes);
-    if (!reply)
-        die("hiredis", bare->connection->errstr);
-    if (reply->type == REDIS_REPLY_ERROR)
-        die("server", reply->str);
-    return reply;
-}
-
 /* ---- libdlock's scripts */
 
 static void *scripts_lock(void *process, const char *name)
@@ -138,7 +123,7 @@ static int64_t scripts_try(struct bare *bare, int queues)
 
     new_owner(bare);
     snprintf(seq, sizeof seq, "%" PRId64, ++bare->seq);
-    reply = ask(bare, sizeof words / sizeof words[0], words);
+    reply = bare_ask(bare->connection, sizeof words / sizeof words[0], words);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 || (uint64_t)reply->element[0]->integer > 1)
         die("acquire", "the script's reply has changed");
     token = reply->element[0]->integer ? reply->element[1]->integer : 0;
@@ -179,7 +164,7 @@ static void scripts_release(void *lock)
                            bare->names[5],
                            "0",
                            "0"};
-    redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+    redisReply *reply = bare_ask(bare->connection, sizeof words / sizeof words[0], words);
 
     if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 1)
         die("release", "it was not held, or the script's reply has changed");
@@ -208,9 +193,8 @@ static int64_t queued_acquire(void *lock)
 
     if (token)
         return token;
-    if (redisGetReply(bare->messages, (void **)&reply) != REDIS_OK)
-        die("hiredis", bare->messages->errstr);
-    if (reply->elements != 3 || sscanf(reply->element[2]->str, "grant %*d %*d %" SCNd64, &token) != 1)
+    reply = bare_hear(bare->messages);
+    if (sscanf(reply->element[2]->str, "grant %*d %*d %" SCNd64, &token) != 1)
         die("acquire", "the script's message has changed");
     freeReplyObject(reply);
     return token;
@@ -233,7 +217,7 @@ static int64_t poll_acquire(void *lock)
 
     new_owner(bare);
     for (;;) {
-        redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+        redisReply *reply = bare_ask(bare->connection, sizeof words / sizeof words[0], words);
         int won = reply->type == REDIS_REPLY_STATUS;
 
         freeReplyObject(reply);
@@ -247,7 +231,7 @@ static void poll_release(void *lock)
 {
     struct bare *bare = lock;
     const char *words[] = {"EVALSHA", bare->release_sha, "1", bare->names[0], bare->owner};
-    redisReply *reply = ask(bare, sizeof words / sizeof words[0], words);
+    redisReply *reply = bare_ask(bare->connection, sizeof words / sizeof words[0], words);
 
     if (reply->integer != 1)
         die("release", "it was not held");

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const char acquire_text[] = "if redis.call('HLEN', KEYS[1]) == 0 then "
@@ -30,19 +29,10 @@ struct least {
     char acquire_sha[41], release_sha[41];
 };
 
-static redisReply *ask(redisContext *connection, int count, const char **words)
-{
-    redisReply *reply = redisCommandArgv(connection, count, words, NULL);
-
-    if (!reply || reply->type == REDIS_REPLY_ERROR)
-        die(words[0], reply ? reply->str : connection->errstr);
-    return reply;
-}
-
 static void load(struct least *least, const char *text, char sha[41])
 {
     const char *words[] = {"SCRIPT", "LOAD", text};
-    redisReply *reply = ask(least->connection, 3, words);
+    redisReply *reply = bare_ask(least->connection, 3, words);
 
     snprintf(sha, 41, "%s", reply->str);
     freeReplyObject(reply);
@@ -68,14 +58,14 @@ static void *least_lock(void *url, const char *name)
              __atomic_add_fetch(&locks, 1, __ATOMIC_RELAXED));
     load(least, acquire_text, least->acquire_sha);
     load(least, release_text, least->release_sha);
-    freeReplyObject(ask(least->messages, 2, words));
+    freeReplyObject(bare_ask(least->messages, 2, words));
     return least;
 }
 
 static int64_t call(struct least *least, const char *sha)
 {
     const char *words[] = {"EVALSHA", sha, "3", least->lock, least->token, least->line, least->owner};
-    redisReply *reply = ask(least->connection, 7, words);
+    redisReply *reply = bare_ask(least->connection, 7, words);
     int64_t value = reply->integer;
 
     freeReplyObject(reply);
@@ -90,9 +80,8 @@ static int64_t least_acquire(void *lock)
 
     if (token)
         return token;
-    if (redisGetReply(least->messages, (void **)&reply) != REDIS_OK)
-        die("hiredis", least->messages->errstr);
-    if (reply->elements != 3 || sscanf(reply->element[2]->str, "%" SCNd64, &token) != 1)
+    reply = bare_hear(least->messages);
+    if (sscanf(reply->element[2]->str, "%" SCNd64, &token) != 1)
         die("acquire", "this is no message of the script");
     freeReplyObject(reply);
     return token;
