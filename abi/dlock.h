@@ -6,10 +6,10 @@
  * Threads. Any thread may use a client and a lock at any time. Several owners may wait on one lock handle at once.
  * Boxes (dlock_options, dlock_error, dlock_event) and transactions (dlock_txn) belong to one thread at a time.
  *
- * Ownership. Every object comes from a call whose name ends in _new or _open, and goes back to the matching _free once
- * no call uses the handle any more. Objects may be freed in any order. _free accepts NULL, never blocks and never uses
- * the network. Text that a box returns lives until the box is filled again or freed; other returned text is constant.
- * Neither side frees what belongs to the other.
+ * Ownership. Every object comes from a call whose name ends in _new or _open, or from dlock_lock_new_multi. It goes
+ * back to the matching _free once no call uses the handle any more. Objects may be freed in any order. _free accepts
+ * NULL, never blocks and never uses the network. Text that a box returns lives until the box is filled again or freed;
+ * other returned text is constant. Neither side frees what belongs to the other.
  *
  * Outputs. Parameters named ret_... are written only when the call returns DLOCK_OK, unless its comment says more.
  * They may be NULL, except those that receive a handle or the size of an exported grant. reterr is an error box made
@@ -20,31 +20,34 @@
  * return DLOCK_UNREACHABLE, DLOCK_DENIED, DLOCK_TLS_FAILED, DLOCK_WRONG_SETUP, DLOCK_INVALID_QUORUM,
  * DLOCK_PROTOCOL_ERROR and DLOCK_SERVER_*. A kind of lock, or a server, that lacks a call answers DLOCK_UNSUPPORTED.
  *
- * Time. Durations are milliseconds, in parameters whose names end in _ms. -1 means no limit, 0 means do not wait. A
- * call about a multi-lock may block for that long once for each member.
+ * Time. Durations are milliseconds, in parameters whose names end in _ms. For a wait, -1 means no limit and 0 means do
+ * not wait. Where another meaning holds, the comment of the call says so. A call about a multi-lock may block for that
+ * long once for each member.
  *
  * Owners. A lock is held by an owner, a number that the caller chooses. 0 stands for the calling thread; tasks,
  * goroutines and coroutines pass a positive number of their own. Negative numbers are refused. An owner that holds a
  * lock may acquire it again (re-entry) and must release it as often. Two handles of one client on one name are one
  * lock.
  *
- * Tokens. Every grant carries a fencing token: positive, below 2^53, strictly increasing per lock name, the same across
- * re-entry and renewal. A resource that stores the highest token it has seen and refuses lower ones is safe even from a
- * holder that was paused and does not know yet that it lost the lock. When a server gives a lower token than this
- * client has had before, the server has lost its memory, and its clock was set back. The grant is then given back, with
- * DLOCK_SERVER_FORGOT.
+ * Tokens. Every grant but that of a latch carries a fencing token. It is positive, below 2^53, and the same across
+ * re-entry and renewal. The token of a mutex, a fair lock, a read or a write lock is higher than all before it of the
+ * same name. Tokens of a semaphore are unique. A resource that stores the highest token it has seen and refuses lower
+ * ones is safe even from a holder that was paused and does not know yet that it lost the lock. When a server gives a
+ * lower token than this client has had before, the server has lost its memory, and its clock was set back. The grant
+ * is then given back, with DLOCK_SERVER_FORGOT.
  *
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers every
  * call in the child with DLOCK_FORKED; freeing it there only releases memory. The parent is never affected.
  *
- * Submitted calls. Every call that talks to the server has a form with _submit_ in its name, which never blocks: the
- * client's thread does the work. While the client is otherwise idle, the call may send the request itself and poll or
- * sleep for the answer, for up to busy_poll_us each; then the event is there when the call returns. Checks that need no
- * server are made at once, with the statuses of the blocking call. After DLOCK_OK exactly one event with tag, a number
- * of the caller's choice, follows in the event queue of the client. After any other answer none follows.
- * dlock_lock_submit_acquire and dlock_lock_submit_release have event types of their own; all others end with
- * DLOCK_EVENT_DONE. Handles may be freed before the event comes. Submitted calls may overtake one another.
- * dlock_client_submit_close has no tag: when the close is over, dlock_client_next returns DLOCK_CLOSED.
+ * Submitted calls. Every call that talks to the server has a form with _submit_ in its name. It does not wait for the
+ * server, because the client's thread does the work. There is one exception: while the client is otherwise idle, the
+ * call may send the request itself and wait for the answer, for up to twice busy_poll_us (0.2 ms unless set; 0 turns
+ * it off). Then the event is there when the call returns. Checks that need no server are made at once, with the
+ * statuses of the blocking call. After DLOCK_OK exactly one event with tag, a number of the caller's choice, follows
+ * in the event queue of the client. After any other answer none follows. dlock_lock_submit_acquire and
+ * dlock_lock_submit_release have event types of their own; all others end with DLOCK_EVENT_DONE. Handles may be freed
+ * before the event comes. Submitted calls may overtake one another. dlock_client_submit_close has no tag: when the
+ * close is over, dlock_client_next returns DLOCK_CLOSED.
  *
  * Fields of these events. DLOCK_FIELD_STATUS is what the blocking call would have returned, or DLOCK_CLOSED when the
  * client was closed before; the text is the message of its error box. DLOCK_FIELD_LOCK_ID is the handle's id, -1

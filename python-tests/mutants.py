@@ -108,6 +108,10 @@ MUTANTS = (
     )),
     Mutant(108, "the release wakes nobody", (
         ("redis/scripts/shared/common.lua", "  if not gate_closed() then\n    given, left", "  if not lock then\n    given, left"),
+        ("redis/scripts/shared/let_go.lua", "if present == 1 then", "if present == 9 then"),
+    )),
+    Mutant(998, "a grant tells of more tokens than there are", edits=(
+        ("redis/scripts/mutex/give.lua", "few or block, lock", "block, lock"),
     )),
     Mutant(130, "the dead in line are removed one in a call: harmless", seeds=150, caught=False, edits=(
         ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 24, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),

@@ -132,8 +132,8 @@ shows what each script costs with few and with many waiters, holders and tombsto
 and with 10,000 of each crowd. It fails when they grow and the last table does not say so.
 
 The times are the server's own, in microseconds, on one machine: {machine}. Other programs used it at the same time,
-so each time is the fastest of {times} runs, in {rounds} rounds through all calls. The second column is up to twice the first one, because 10,000 entries do not fit into the
-processor's caches. [A script](../python-tests/harness/costs.py) measured them and wrote this page.
+so each time is the fastest of {times} runs, in {rounds} rounds through all calls. The second column is up to three times the first one, because
+10,000 entries do not fit into the processor's caches. [A script](../python-tests/harness/costs.py) measured them and wrote this page.
 
 - Waiters of a mutex or a fair lock stand in line, and the first one is granted it. Processes that wait for a write lock or for a permit stand
   in line, and the first one is called. Other waiters are subscribed processes, and a release sends each of them a message: those of readers,

@@ -12,6 +12,7 @@ import pytest
 
 from .build import BUILD, LIBRARY, ROOT, SANITIZED, clean_env
 from .compilers.node import BINDING as NODE_BINDING, Tool as Node, ready as node_ready
+from .compilers.rust import BINDING as RUST_BINDING, CARGO, Tool as Cargo
 from .golang import GO, MODULE, Tool
 
 URL = "redis://localhost:6379"
@@ -84,13 +85,24 @@ def js(source: str, folder: pathlib.Path) -> str:
     return finish(node.command("sale.mjs"), folder, **{name: node.env[name] for name in ("DLOCK_ADDON", "LD_LIBRARY_PATH")})
 
 
+def rust(source: str, folder: pathlib.Path) -> str:
+    cargo = Cargo()
+    (folder / "src").mkdir(exist_ok=True)
+    (folder / "src/main.rs").write_text(source)
+    (folder / "Cargo.toml").write_text(f'[package]\nname = "sale"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\ndlock = {{ path = "{RUST_BINDING}/dlock" }}\n')
+    cargo("build", "--quiet", cwd=folder)
+    return finish([f"{cargo.env['CARGO_TARGET_DIR']}/debug/sale"], folder, LD_LIBRARY_PATH=str(BUILD))
+
+
 def marks(language: str) -> list[Any]:
     """For tests of its programs."""
     no_node = pytest.mark.skipif(not node_ready(), reason="there is no Node.js with headers: apt-get install nodejs libnode-dev")
-    return [pytest.mark.house] if language == "go" else [pytest.mark.house, pytest.mark.full, no_node] if language == "js" else []
+    no_cargo = pytest.mark.skipif(not CARGO, reason="there is no cargo: apt-get install cargo")
+    slow = [pytest.mark.house, pytest.mark.full]
+    return {"go": [pytest.mark.house], "js": [*slow, no_node], "rust": [*slow, no_cargo, pytest.mark.timeout(300)]}.get(language, [])
 
 
-RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, "go": go, "lua": lua, "js": js}
+RUN: dict[str, Callable[[str, pathlib.Path], str]] = {"c": c, "python": python, "go": go, "lua": lua, "js": js, "rust": rust}
 
 
 def run(block: Block, url: str, folder: pathlib.Path) -> str:

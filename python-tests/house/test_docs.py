@@ -15,7 +15,7 @@ from harness.programs import RUN, URL, Block, blocks, marks, run
 
 MANUAL = sorted((ROOT / "docs").glob("*.md"))
 API = ROOT / "docs/api.md"
-PAGES = [*MANUAL, *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "bindings/python/README"))]
+PAGES = [*MANUAL, *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG", "bindings/python/README", "bindings/rust/dlock/README"))]
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 OTHERS = ("sh", "sql", "text")  # and the languages of RUN
 
@@ -94,7 +94,7 @@ def test_commands(block: Block) -> None:
             assert f"'{name}'" in options or name in ("buildtype", "b_sanitize", "prefer_static"), line
 
 
-@pytest.mark.parametrize("block", [pytest.param(block, id=id_of(block)) for block in BLOCKS if "://" in block.body and block.language == "text" and block.page != API])
+@pytest.mark.parametrize("block", [pytest.param(block, id=id_of(block)) for block in BLOCKS if re.search("^[a-z+]+://", block.body, re.M) and block.language == "text" and block.page != API])
 def test_urls(block: Block) -> None:
     """The library accepts them: opening connects to nothing. The files that they name do not exist."""
     import dlock

@@ -18,7 +18,8 @@ SHORTEST = [block for block in blocks(README) if block.language != "sh"]
 
 def test_it_is_short() -> None:
     lines = README.read_text().splitlines()
-    assert len(lines) <= 170 and max(map(len, lines)) <= 200
+    shown = [line for line in lines if not re.match(r"\[[a-z-]+\]: ", line)]  # not the targets of links
+    assert len(shown) <= 160 and max(map(len, lines)) <= 200
 
 
 @pytest.mark.timeout(300)  # Go compiles its standard library once
@@ -39,7 +40,7 @@ def test_each_language_has_its_shortest_program() -> None:
     languages = [program.language for program in SHORTEST]
     assert len(languages) == len(set(languages)) and set(languages) == set(RUN)
     for program in SHORTEST:
-        head, main = re.fullmatch(r"(.*?)((?:int main|func main|with|local client|const client)\b.*)", program.body, re.S).groups()
+        head, main = re.fullmatch(r"(.*?)((?:int main|func main|fn main|with|local client|const client)\b.*)", program.body, re.S).groups()
         assert len([line for line in main.splitlines() if re.search(r"\w", line)]) <= 12, program.language  # ten or so
 
 

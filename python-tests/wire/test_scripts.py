@@ -397,6 +397,26 @@ def test_first_come_first_served(wire: Wire, who: Callable[..., Who]) -> None:
     assert not wire.redis.command("EXISTS", wire.line, wire.about, wire.name)
 
 
+def test_a_grant_after_the_counter_was_lost_has_one_token(wire: Wire, who: Callable[..., Who]) -> None:
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    wire.redis.command("DEL", wire.fence)
+    wire.release(a)
+    assert (b.message() or b"").split()[:5] == [b"grant", b"%d" % b.number, b"1", b"%d" % wire.last_token(), b"1"]
+
+
+def test_a_release_in_doubt_with_a_waiter(wire: Wire, who: Callable[..., Who]) -> None:
+    """The waiter gets the lock. A request of the last owner that comes late does not get it any more."""
+    a, b = who(), who()
+    wire.acquire(a)
+    wire.acquire(b, LINE)
+    assert wire.run("release", a.id, wire.channel, 0, 0, 1, BLOCK) == 1
+    assert wire.holder() == {b.raw: b"1"} and (b.message() or b"").startswith(b"grant ")
+    wire.release(b)
+    assert wire.acquire(a) == [0, -1, 0] and wire.holder() == {}
+
+
 def test_who_asks_does_not_jump_the_line(wire: Wire, who: Callable[..., Who]) -> None:
     a, b, c = who(), who(), who()
     wire.acquire(a)
@@ -659,7 +679,9 @@ def test_foreign_client_takes_its_turn(wire: Wire, who: Callable[..., Who], fore
     wait_until(lambda: wire.acquire(b, LINE, seq=2)[0] == 1)
 
 
-def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client) -> None:
+@pytest.mark.parametrize("together", [True, False])
+def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_subscriber: Client, together: bool) -> None:
+    """The holder releases and joins the line again, in one request or in two."""
     ours = [who() for _ in range(3)]
     holder, turns, grants = ours[0], 0, 0
     wire.acquire(holder)
@@ -668,7 +690,11 @@ def test_foreign_turns_among_ours(wire: Wire, who: Callable[..., Who], foreign_s
     for _ in range(60):
         old, at = holder, ours.index(holder)
         ours[at] = old.again()
-        wire.pass_on(old, ours[at])
+        if together:
+            wire.pass_on(old, ours[at])
+        else:
+            wire.release(old)
+            wire.acquire(ours[at], LINE)
         if wire.holder():
             grants += 1
         else:

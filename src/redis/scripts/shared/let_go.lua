@@ -1,13 +1,21 @@
 -- The second part of release.lua. gone: the owner is out of the hash already. heard: how many subscribers got the
 -- message that the lock is free.
--- The usual case comes first, before the functions of common.lua are made: nobody stands in line and nothing rests.
-if gone and not heard and ARGV[5] ~= '1' and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+-- The usual cases come first, before the functions of common.lua are made: nothing rests, and nobody stands in line, or the
+-- first in line gets the lock. present: how many of the lock, the line and the gate there are.
+local present = gone and not heard and ARGV[5] ~= '1' and KEYS[5] and call('EXISTS', KEYS[1], KEYS[3], KEYS[5])
+if present == 0 then
   heard = call('PUBLISH', ARGV[2], '0')
 end
 if heard and heard <= tonumber(ARGV[3]) then
   return 1
 end
 --@include tokens.lua
+if present == 1 then
+  --@include mutex/give.lua
+  if give(ARGV[2]) then
+    return 1
+  end
+end
 --@include common.lua
 --@include mutex/giveup.lua
 if ARGV[5] == '1' then
