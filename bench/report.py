@@ -108,6 +108,8 @@ How to read the tables:
 - Compare only inside a table. Between runs the same work takes different times, because the machine has other work, too.
 - *Jain* is Jain's index of fairness: 1 means that all got the same share.
 - *Same core*: client and server share one core. *Own cores*: each has its own. *Free*: the system decides.
+- A target that was missed stays in the table of targets. Where the machine is the limit, the section shows the limit: the same row has a way
+  that does less than a lock must do.
 """
 
 

@@ -289,7 +289,10 @@ def row_memory(bench: Bench) -> list[Section]:
              f"{result['end_resident'] / 1e6:.1f}"]]
     head = ["locks", "bytes per held lock", "without its handle", "per waiter", "resident per held lock", "close s", "MB at the start", "MB at the end"]
     text = """One client holds mutexes that nobody waits for, with names of 12 bytes. Then as many owners wait for one more mutex, by submitted calls. Then
-the client is closed, which releases all, and freed. Bytes are those that malloc has given out, in all its arenas."""
+the client is closed, which releases all, and freed. Bytes are those that malloc has given out, in all its arenas.
+
+A held lock is five pieces of memory: what the process knows of the name, the claim of its holder, the name, the handle, and a place in the
+table of names. All of them are there from the grant on, so a loss is noticed and reported without any more memory."""
     return [Section("Memory", text, head, rows, targets)]
 
 
