@@ -77,6 +77,7 @@ reads and writes, and, because up to 16 callers share a script, some of the comm
     return [Section("Own locks, many threads", text, head, rows, targets, groups)]
 
 
+FUTEXES = "futexes"
 CONTENDERS = {"dlock": "libdlock", "scripts_poll": "hiredis, 1 ms poll, the same scripts", "poll": "hiredis, 1 ms poll, `SET NX PX`"}
 
 
@@ -88,9 +89,9 @@ def contended(bench: Bench, processes: int, threads: int, rounds: int, ways: lis
     for where in ("free", "own cores"):
         cores = bench.place(where)
         found[where] = interleave(bench.rounds(rounds), ways, lambda way: bench.run(
-            cores, "one", way, bench.server.urls["tcp"], processes, threads, bench.some(1.0, 0.3)))
+            cores, "one", way, bench.server.urls["tcp"], *((1, processes * threads) if way == FUTEXES else (processes, threads)), bench.some(1.0, 0.3)))
         for way, all_ in found[where].items():
-            rows.append([where, CONTENDERS.get(way, "bare futexes, no server"), *(str(spread(all_, field)) for field in fields),
+            rows.append([where, CONTENDERS.get(way, "bare futexes of one process"), *(str(spread(all_, field)) for field in fields),
                          *(number(spread(all_, field).median) for field in medians), number(spread(all_, "violations").high)])
     return found, rows
 
@@ -104,16 +105,20 @@ CONTENDED = ["placement", "way", "acquired/s", "hand-offs/s", "turns/s", "fewest
 
 
 def row_processes(bench: Bench) -> list[Section]:
-    found, rows = contended(bench, 8, 8, 7, ["dlock", "scripts_poll", "poll"])
+    found, rows = contended(bench, 8, 8, 7, ["dlock", "scripts_poll", "poll", FUTEXES])
     targets = []
     for where, results in found.items():
         ours, name = results["dlock"], f"one lock, 8 x 8, {where}"
+        turns = Spread.of([result["handoffs_per_s"] / 64 / 8 for result in results[FUTEXES]])
         targets += [
-            Target(name, "hand-offs/s, the same scripts", ratio(ours, results["scripts_poll"], "handoffs_per_s"), 30, False),
-            Target(name, "hand-offs/s, `SET NX PX`", ratio(ours, results["poll"], "handoffs_per_s"), 30, False),
+            Target(name, f"hand-offs/s, {what}", ratio(ours, results[way], "handoffs_per_s"), 30, False, "x",
+                   ("bare futexes", ratio(results[FUTEXES], results[way], "handoffs_per_s")))
+            for way, what in (("scripts_poll", "the same scripts"), ("poll", "`SET NX PX`"))
+        ]
+        targets += [
             Target(name, "Jain, processes", spread(ours, "jain_processes"), 0.99, False, ""),
             Target(name, "Jain, threads", spread(ours, "jain_threads"), 0.99, False, ""),
-            Target(name, "fewest turns of a process", spread(ours, "least_turns_per_s"), 150, False, "/s"),
+            Target(name, "fewest turns of a process", spread(ours, "least_turns_per_s"), 150, False, "/s", ("bare futexes", turns)),
             Target(name, "two inside, or a token that fell", spread(ours, "violations"), 0, True, ""),
         ]
     text = """Eight processes of eight threads want one lock; nothing is done inside. A hand-off is an acquisition by another thread than the last
@@ -122,24 +127,23 @@ millisecond, with libdlock's own scripts, or with a plain `SET NX PX` that has n
 
 Free: waking a thread on another core takes most of a hand-off. Own cores: the server has one core, all clients share the other.
 
-The next section shows the upper limit of the machine: a fair queue of bare futexes in one process. Where that is less than 30 times a
-poll, so is every lock that hands over in order. A turn is up to 64 hand-overs, 8 turns make a round, and each turn adds a round trip to
-the server."""
+Bare futexes are a fair queue of as many threads in the memory of one process, without a server. They show how long this machine takes to
+run one thread after another, in any lock that hands over in order. A turn is up to 64 hand-overs, and 8 turns make a round."""
     return [Section("One lock, 8 processes x 8 threads", text, CONTENDED, rows, targets, handoffs("8 processes x 8 threads", found))]
 
 
 def row_threads(bench: Bench) -> list[Section]:
-    found, rows = contended(bench, 1, 64, 7, ["dlock", "poll", "futexes"])
+    found, rows = contended(bench, 1, 64, 7, ["dlock", "poll", FUTEXES])
     targets = []
     for where, results in found.items():
         name = f"one lock, 64 callers, {where}"
         targets += [
-            Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False),
+            Target(name, "hand-offs/s", ratio(results["dlock"], results["poll"], "handoffs_per_s"), 15, False, "x",
+                   ("bare futexes", ratio(results[FUTEXES], results["poll"], "handoffs_per_s"))),
             Target(name, "p99 wait", ratio(results["dlock"], results["poll"], "wait_p99"), 0.05, True),
             Target(name, "two inside, or a token that fell", spread(results["dlock"], "violations"), 0, True, ""),
         ]
-    text = """As above, in one process. Bare futexes are a fair queue in its memory, without a server. They show how long this machine takes to run
-one thread after another, in any lock that hands over in order."""
+    text = """As above, in one process."""
     return [Section("One lock, 64 callers in one process", text, CONTENDED, rows, targets, handoffs("64 threads", found))]
 
 
@@ -152,8 +156,9 @@ def row_wake(bench: Bench) -> list[Section]:
         results = interleave(bench.rounds(9), list(names), lambda way, cores=cores: bench.run(
             cores, "wake", way, bench.server.urls["tcp"], int(bench.some(150, 30))))
         rows += [[where, names[way], str(spread(all_, "wake_p50")), str(spread(all_, "wake_p99"))] for way, all_ in results.items()]
-        targets += [Target("release to acquired", f"p50 to {name}, {where}", ratio(results["dlock"], results[way], "wake_p50"), most, True)
-                    for way, name, most in (("blpop", "BLPOP's", 1.5), ("queued", "the same scripts and messages", 1.1))]
+        least = "the least script", ratio(results[LEAST], results["blpop"], "wake_p50")
+        targets += [Target("release to acquired", f"p50 to {name}, {where}", ratio(results["dlock"], results[way], "wake_p50"), most, True, "x", floor)
+                    for way, name, most, floor in (("blpop", "BLPOP's", 1.5, least), ("queued", "the same scripts and messages", 1.1, None))]
         if where == "free":
             groups.append(bars("wake-ups of another process, 1 / p50", names, results, lambda result: 1e6 / result["wake_p50"]))
     text = """One process holds the lock, another waits and sleeps. Measured from just before the release in one to the return from acquire in the
@@ -316,6 +321,12 @@ def in_crowd(bench: Bench, way: str, threads: int) -> Result:
     return bench.run(None, "one", "dlock" if short else way, url + ("/?handover_turns=7" if short else ""), 8, threads, bench.some(0.7, 0.3))
 
 
+def floor_of(results: dict[str, list[Result]], against: str) -> tuple[str, Spread]:
+    """The faster of the two ways that only hand over in the order of asking."""
+    best = max((BLPOP, LEAST), key=lambda way: spread(results[way], "acquired_per_s").median)
+    return KINDS[best], ratio(results[best], results[against], "acquired_per_s")
+
+
 def row_kinds(bench: Bench) -> list[Section]:
     url, rows, wrong = bench.server.urls["tcp"], [], []
     cores = bench.place("same core")
@@ -333,15 +344,13 @@ def row_kinds(bench: Bench) -> list[Section]:
         rows += [kind_row(case, way, results, ("acquired_per_s", "wait_p50", "wait_p99")) for way in ways]
         wrong += [result["violations"] for all_ in results.values() for result in all_]
         if case == crowd:
-            targets.append(Target(f"fair, {case}", "acquisitions/s to a mutex with as short turns",
-                                  ratio(results["fair"], results[STRICT], "acquired_per_s"), 0.8, False))
-            targets.append(Target(f"fair, {case}", "acquisitions/s to bare BLPOP",
-                                  ratio(results["fair"], results[BLPOP], "acquired_per_s"), 0.5, False))
-            targets.append(Target(f"fair, {case}", "acquisitions/s to the least script",
-                                  ratio(results["fair"], results[LEAST], "acquired_per_s"), 0.7, False))
+            for way, bound in ((STRICT, 0.8), (BLPOP, 0.5), (LEAST, 0.7)):
+                targets.append(Target(f"fair, {case}", f"acquisitions/s to {KINDS[way]}", ratio(results["fair"], results[way], "acquired_per_s"), bound,
+                                      False, "x", floor_of(results, way) if way == STRICT else None))
         for way in (way for way in ways[1:] if way not in FLOORS and case == crowd):
             name = f"{KINDS[way]}, {case}"
-            targets.append(Target(name, "acquisitions/s to the mutex", ratio(results[way], results["dlock"], "acquired_per_s"), 0.5, False))
+            targets.append(Target(name, "acquisitions/s to the mutex", ratio(results[way], results["dlock"], "acquired_per_s"), 0.5, False, "x",
+                                  floor_of(results, "dlock") if way == "fair" else None))
             targets.append(Target(name, "Jain, processes", spread(results[way], "jain_processes"), 0.99, False, ""))
     text = """Each kind beside the mutex of the same rounds; ratios are of rates. Uncontended: one thread, TCP, client and server on one core; the
 semaphores have four permits, of which one is used. On one name: eight processes of eight threads, or of one; the semaphores have four

@@ -114,7 +114,7 @@ MUTANTS = (
         ("redis/scripts/mutex/give.lua", "few or block, lock", "block, lock"),
     )),
     Mutant(130, "the dead in line are removed one in a call: harmless", seeds=150, caught=False, edits=(
-        ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 24, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),
+        ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 12, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),
     )),
     Mutant(109, "the next in line is not told to watch foreign clients", first=20_461, seeds=1000, edits=(
         ("redis/scripts/mutex/giveup.lua", "    leave(owner)\n    tell_next()\n", "    leave(owner)\n"),
@@ -398,7 +398,7 @@ KINDS = (
         ("redis/scripts/fair/fair_release.lua", "if held and try(pass) then\n", "if held and false then\n"),
     )),
     Mutant(234, "the dead in a fair line are removed one in a call: harmless", world="fair", seeds=150, caught=False, edits=(
-        ("redis/scripts/fair/fair_line.lua", "local SOME, FOREIGN, MORE = 12, 8, -1", "local SOME, FOREIGN, MORE = 1, 0, -1"),
+        ("redis/scripts/fair/fair_line.lua", "local SOME, FOREIGN, MORE = 8, 8, -1", "local SOME, FOREIGN, MORE = 1, 0, -1"),
     )),
 )
 

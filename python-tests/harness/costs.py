@@ -139,8 +139,8 @@ so each time is the fastest of {times} runs, in {rounds} rounds through all call
   in line, and the first one is called. Other waiters are subscribed processes, and a release sends each of them a message: those of readers,
   of latches, of several permits at once, and of Redisson.
 - A call passes over up to 8 processes in line that have died. When there are more, those behind them notice within `safety_ms`.
-- Dead waiters, readers and holders belong to processes that ended without a release. A call on a mutex removes up to 24 dead waiters, a call
-  on a fair lock up to 12. When there are more, it tells one of the living, or its caller, to probe again.
+- Dead waiters, readers and holders belong to processes that ended without a release. A call on a mutex removes up to 12 dead waiters, a call
+  on a fair lock up to 8. When there are more, it tells one of the living, or its caller, to probe again.
 - A call that closes a gate sends up to 16 waiters away. The client calls again until all have left.
 - Tombstones are what undone requests leave for two minutes, see [Waiting](waiting.md#waiting).
 

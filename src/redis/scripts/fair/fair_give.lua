@@ -30,7 +30,7 @@ end
 local subscribed = {}
 local function reachable(waiter, told)
   local process = client(waiter)
-  if subscribed[process] == nil then
+  if not told.polls and subscribed[process] == nil then
     subscribed[process] = ears(waiter)
   end
   return told.polls or subscribed[process]

@@ -8,7 +8,7 @@
 local PATIENCE, SILENT, CALLED, STALLED, UNSEEN = 300000, 2000, 300, 10000, 3000
 -- A call removes so many waiters of ours at most, and so many of Redisson's. MORE: there may be others behind these. The
 -- caller, or one that is told, then probes again.
-local SOME, FOREIGN, MORE = 12, 8, -1
+local SOME, FOREIGN, MORE = 8, 8, -1
 
 -- Whether the channel has a subscriber. Pattern subscribers do not count.
 local function heard(name)
@@ -23,19 +23,24 @@ local function nearer_end(arrived)
   return told and told.arrived < arrived and -1 or 1
 end
 
+-- parse(), but nil for the dead, in less time.
+local function living(told)
+  local till = (told or ''):match(' (%d+)$')
+  return till and tonumber(till) > millis() and parse(told) or nil
+end
+
 -- Remove the first waiters of ours in line as long as they are dead; when the lock is free, also those that cannot be
 -- told, which may come back. own lives.
 local function sweep_line(own, free)
   local some = call('LRANGE', queue, 0, SOME - 1)
   local told, gone, dead = call('HMGET', about, unpack(some)), {}, {}
   for i = 1, #some do
-    local one = ours(some[i]) and parse(told[i])
-    local lives = one and one.lives
-    if not ours(some[i]) or some[i] == own or lives and (not free or reachable(some[i], one)) then
+    local one = living(told[i])
+    if not ours(some[i]) or some[i] == own or one and (not free or reachable(some[i], one)) then
       break
     end
     gone[i] = some[i]
-    if not lives then
+    if not one then
       dead[#dead + 1] = some[i]
     end
   end
@@ -52,14 +57,14 @@ end
 local function sweep_records(pass)
   local at, from = (call('HGET', about, '~') or ''):match('^' .. pass .. '(%d+) (%d+)$')
   local found = call('HSCAN', about, at or 0, 'COUNT', SOME)
-  local flat, living, dead = found[2], {}, {}
+  local flat, some, dead = found[2], {}, {}
   from = tonumber(from) or 0
   local last = math.min(#flat / 2, from + SOME) -- a small hash is returned as a whole
   for i = from + 1, last do
     local field, value = flat[2 * i - 1], flat[2 * i]
-    local one = ours(field) and parse(value)
-    if one and one.lives then
-      living[#living + 1] = { owner = field, told = one }
+    local one = ours(field) and living(value)
+    if one then
+      some[#some + 1] = { owner = field, told = one }
     elseif field == '!' and call('HEXISTS', lock, value:match('^%S*')) == 0 or #field > 1 then
       dead[#dead + 1] = field
     end
@@ -69,7 +74,7 @@ local function sweep_records(pass)
   end
   local over = last == #flat / 2
   call('HSET', about, '~', pass .. (over and found[1] or at or 0) .. ' ' .. (over and 0 or last - #dead))
-  return living, over and found[1] == '0'
+  return some, over and found[1] == '0'
 end
 
 -- The line is empty. Some waiters of ours that Redisson gave up come back, in order of arrival. Returns true when one
@@ -78,17 +83,17 @@ local function revive()
   if call('ZCARD', timeouts) > 0 then
     call('DEL', timeouts)
   end
-  local living, over = sweep_records('r')
+  local some, over = sweep_records('r')
   call('HDEL', about, '?', over and '~' or '?')
-  table.sort(living, function(one, other)
+  table.sort(some, function(one, other)
     return one.told.arrived < other.told.arrived
   end)
   local back, scores = {}, {}
-  for i = 1, #living do
-    if reachable(living[i].owner, living[i].told) then
-      back[#back + 1] = living[i].owner
+  for i = 1, #some do
+    if reachable(some[i].owner, some[i].told) then
+      back[#back + 1] = some[i].owner
       scores[#scores + 1] = text(millis() + PLACE)
-      scores[#scores + 1] = living[i].owner
+      scores[#scores + 1] = some[i].owner
     end
   end
   if not back[1] then

@@ -36,16 +36,21 @@ local function foreign_before(first, told, place)
   return before and before.foreign or '1'
 end
 
+-- When the waiter of ours with this record arrived; nil: there is no record.
+local function arrival(told)
+  return tonumber((told or ''):match('^(%d+) '))
+end
+
 -- A place in front of the first waiter of ours that arrived later, and not far from it: ours stand in order of arrival.
 local function place_before(arrived)
   local from, last = 0, call('LLEN', queue)
   while last - from > 16 do
     local middle = math.floor((from + last) / 2)
     local one = call('LINDEX', queue, middle)
-    local told = ours(one) and parse(call('HGET', about, one))
-    if not told then
+    local came = ours(one) and arrival(call('HGET', about, one))
+    if not came then
       break
-    elseif told.arrived > arrived then
+    elseif came > arrived then
       last = middle
     else
       from = middle
@@ -65,8 +70,7 @@ local function put_back(owner, arrived, stood)
     local some = call('LRANGE', queue, from, from + 31)
     local told = some[1] and call('HMGET', about, unpack(some))
     for i = 1, #some do
-      local one = parse(told[i])
-      if one and one.arrived > arrived then
+      if (arrival(told[i]) or 0) > arrived then
         call('LINSERT', queue, 'BEFORE', some[i], owner)
         return from == 0 and i <= SEEN and i or true
       end

@@ -66,6 +66,7 @@ if keyless or family('role') ~= 'slave' then
   try('PEXPIRE', lock, '1000')
   try('PTTL', lock)
   try('HGET', lock, 'a')
+  try('HMGET', about, 'a')
   try('HKEYS', lock)
   try('HEXISTS', lock, 'a')
   try('HDEL', lock, 'b')

@@ -13,7 +13,7 @@ local EARS, NO_EARS = '9e15', '(9e15'
 local GRACE = 25
 -- A call removes so many dead waiters at most, and so many that live but cannot be told. MORE, instead of the ms that a
 -- foreign turn lasts: there may be others behind these. The caller, or one that is told, then probes again.
-local DEAD, DEAF, MORE = 24, 8, -1
+local DEAD, DEAF, MORE = 12, 8, -1
 
 local micros
 -- Server time in microseconds, read once.
@@ -71,8 +71,9 @@ local swept = false
 -- Remove the dead ones at the head of the line.
 local function sweep()
   local some, dead, ears = redis.call('ZRANGE', line, 0, DEAD - 1), {}, {}
+  local told = redis.call('HMGET', about, unpack(some))
   for i = 1, #some do
-    if parse(redis.call('HGET', about, some[i])) then
+    if parse(told[i]) then
       break
     end
     dead[i], ears[2 * i - 1], ears[2 * i] = some[i], '+' .. some[i], '++' .. some[i]
