@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The pictures of docs/command.md: bench/terminal.py BUILD. Runs dlock top and dlock watch in tmux, and draws what the terminal shows.
 
-Writes docs/dlock-top.svg and docs/dlock-watch.svg.
+Writes docs/pictures/dlock-top.svg and docs/pictures/dlock-watch.svg.
 """
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def main() -> None:
             process.wait()
         server.stop()
     for name, picture in drawn.items():
-        (ROOT / "docs" / f"{name}.svg").write_text(picture)
+        (ROOT / "docs/pictures" / f"{name}.svg").write_text(picture)
 
 
 if __name__ == "__main__":

@@ -1075,6 +1075,7 @@ def test_the_package_is_typed() -> None:
 
 @pytest.mark.full
 @pytest.mark.house
+@pytest.mark.timeout(240)  # its cache is empty
 def test_mypy_is_content(tmp_path: pathlib.Path) -> None:
     api = pytest.importorskip("mypy.api")
     sample = tmp_path / "sample.py"
