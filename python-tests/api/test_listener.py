@@ -155,6 +155,17 @@ FOUND: dict[int, Callable[[str, Server, Make], None]] = {528: alone, 529: left, 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
 @pytest.mark.parametrize("mutant", mutants.rows(mutants.LISTENERS))
+@pytest.mark.timeout(150)
 def test_mutant(mutant: mutants.Mutant, redis_server: Server, new_agent: Make, tmp_path: pathlib.Path) -> None:
-    with pytest.raises((AssertionError, TimeoutError)):
-        FOUND[mutant.number](str(mutants.library(ROOT, BUILD, tmp_path, mutant)), redis_server, new_agent)
+    """On a busy machine the message may come before the caller sleeps. Then nobody listens, and there is another try."""
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutant))
+
+    def found() -> bool:
+        redis_server.command("FLUSHALL")
+        try:
+            FOUND[mutant.number](library, redis_server, new_agent)
+        except (AssertionError, TimeoutError):
+            return True
+        return False
+
+    assert any(found() for _ in range(5))

@@ -1,4 +1,4 @@
-//! Distributed locks on Redis, etcd and ZooKeeper with fencing tokens, by libdlock.
+//! Distributed locks on Redis, etcd and `ZooKeeper` with fencing tokens, by libdlock.
 //!
 //! ```no_run
 //! let client = dlock::Client::open("redis://localhost")?;
