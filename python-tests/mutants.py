@@ -333,14 +333,14 @@ KINDS = (
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
     )),
     Mutant(206, "two fields count as many readers: harmless", world="rw", seeds=150, caught=False, edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 3"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 32", "FEW, SOME, MOST = 2, 1, 3"),
     )),
     Mutant(207, "dead readers among many count for all", world="rw", edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 1"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 32", "FEW, SOME, MOST = 2, 1, 1"),
         ("redis/scripts/rw/rw.lua", "  return 0, true\n", "  return 0, false\n"),
     )),
     Mutant(208, "one reader of many counts for all", world="rw", first=13541, edits=(
-        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 48", "FEW, SOME, MOST = 2, 1, 3"),
+        ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 32", "FEW, SOME, MOST = 2, 1, 3"),
         ("redis/scripts/rw/rw.lua", "  if more then\n    extend(lock, last)", "  if false then\n    extend(lock, last)"),
     )),
     Mutant(211, "a repeated acquire takes again", world="semaphore", edits=(

@@ -43,9 +43,9 @@ class Growth:
 
 
 SENT = "each subscribed process gets a message"
-READERS = "dead readers are removed, up to 48 in a call"
+READERS = "dead readers are removed, up to 32 in a call"
 ENDED = "these permits come back, up to 1,024 in a call"
-HOLDERS = "dead holders lose their permits, up to 24 in a call"
+HOLDERS = "dead holders lose their permits, up to 16 in a call"
 HELD = ["held", "in doubt, held"]
 RESTED = [*HELD, "with a rest"]
 LISTENED = "held, a client of Redisson waits"

@@ -20,7 +20,7 @@ from harness.steps.wire import LEASE
 
 pytestmark = pytest.mark.house
 
-FEW, SOME, MOST = 16, 8, 48  # as in rw.lua
+FEW, SOME, MOST = 16, 8, 32  # as in rw.lua
 KINDS = ["small", "large", "old"]
 
 

@@ -45,7 +45,7 @@ end
 -- Dead readers are removed, a few with each call. A call inspects all fields while they are FEW, else SOME of them,
 -- chosen at random. It goes on only while it finds none but dead readers. Each of those is inspected once, at most MOST
 -- in one call.
-local FEW, SOME, MOST = 16, 8, 48
+local FEW, SOME, MOST = 16, 8, 32
 
 -- Ms until the last hold of these readers ends, 0 when all have ended. fields: id, number of holds, id ...
 -- Dead readers are removed, except when spare is set and nobody lives. Then the caller deletes the lock itself. A grant

@@ -14,7 +14,7 @@ local turns = KEYS[6]
 --@include shared/turns.lua
 --@include sem_turns.lua
 local what, number, id, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local MOST = 24
+local MOST = 16
 
 -- Holders that were heard last before this are dead.
 local function since()
