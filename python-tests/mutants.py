@@ -111,7 +111,7 @@ MUTANTS = (
         ("redis/scripts/shared/let_go.lua", "if present == 1 then", "if present == 9 then"),
     )),
     Mutant(998, "a grant tells of more tokens than there are", edits=(
-        ("redis/scripts/mutex/give.lua", "few or block, lock", "block, lock"),
+        ("redis/scripts/mutex/give.lua", "text(few or told.block)", "text(told.block)"),
     )),
     Mutant(130, "the dead in line are removed one in a call: harmless", seeds=150, caught=False, edits=(
         ("redis/scripts/shared/common.lua", "local DEAD, DEAF, MORE = 12, 8, -1", "local DEAD, DEAF, MORE = 1, 1, -1"),

@@ -83,7 +83,6 @@ static void new_owner(struct bare *bare)
              __atomic_add_fetch(&bare->process->numbers, 1, __ATOMIC_RELAXED));
 }
 
-/* Send one command of terminated words, and return the reply. */
 /* ---- libdlock's scripts */
 
 static void *scripts_lock(void *process, const char *name)

@@ -3,6 +3,7 @@
 -- mend.lua
 --@include shared/tokens.lua
 --@include quick.lua
+--@include give.lua
 --@include shared/common.lua
 --@include shared/buried.lua
 --@include try.lua

@@ -1,5 +1,6 @@
 -- Release the lock by force. Returns 1; 0 when it was free; -1 for another kind of lock. ARGV: channel
 --@include shared/tokens.lua
+--@include give.lua
 --@include shared/common.lua
 local holders = redis.call('HKEYS', lock)
 if #holders == 0 then

@@ -1,29 +1,73 @@
--- The first in line gets the lock that has just become free, as pass_on() of common.lua gives it, with fewer commands. Nobody
--- else has the lock, and the gate is open.
+-- How a waiter of ours gets a mutex, included after tokens.lua. All keys are in the lock's slot:
+--   lock   hash {owner: "1"}, Redisson's lock
+--   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
+--   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time. Behind
+--          all, with the score EARS: "+" and the waiter, when it is subscribed to Redisson's channel; "++", too, when it is
+--          subscribed to the plain and the sharded one
+--   about  hash, waiter -> "deadline lease block keep polls seq"; "*" -> credit of foreign clients
+--   gate   string, exists while the gate is closed: no waiter of ours gets in, holders go on. In a release during a
+--          quarantine this key is missing, which means closed: see quarantine_free.lua
+local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+
+local micros
+-- Server time in microseconds, read once.
+local function now()
+  if not micros then
+    local time = redis.call('TIME')
+    micros = time[1] * 1000000 + time[2]
+  end
+  return micros
+end
+
+local function millis()
+  return math.floor(now() / 1000)
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- A living waiter's entry; or nil.
+local function parse(told)
+  local deadline, lease, block, keep, polls, seq = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+)$')
+  if not seq or tonumber(deadline) <= millis() then
+    return nil
+  end
+  return {
+    deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
+    polls = polls == '1', seq = seq,
+  }
+end
+
+local function leave(waiter)
+  redis.call('ZREM', line, waiter, '+' .. waiter, '++' .. waiter)
+  redis.call('HDEL', about, waiter)
+end
+
 local function ear(waiter)
   return 'dlock_client:' .. waiter:sub(1, 36)
 end
 
--- Returns whether somebody got it. If not, nothing has changed: a client of Redisson may be next, or the first in line may be
--- dead or hear nothing.
-local function give(channel)
-  local lock, fence, line, about = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-  local first = call('ZRANGE', line, '0', '0')[1]
-  local waits = first and call('HGET', about, first) or ''
-  local deadline, lease, block, keep, seq = waits:match('^(%d+) (%d+) (%d+) (%d+) %d (%d+)$')
-  if not seq or call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
-    return false
-  end
-  local time = call('TIME')
-  local micros = time[1] * 1000000 + time[2]
-  if tonumber(deadline) * 1000 <= micros or call('PUBSUB', 'NUMSUB', ear(first))[2] == 0 then
-    return false
-  end
-  call('ZREM', line, first, '+' .. first, '++' .. first)
-  call('HDEL', about, first)
-  local token, few = tokens(fence, micros, block, keep)
-  call('HSET', lock, first, '1')
-  call('PEXPIRE', lock, lease)
-  call('PUBLISH', ear(first), string.format('grant %s %s %.0f %s %s', first:sub(38), seq, token, few or block, lock))
-  return true
+-- Whether the waiter's process is subscribed. Pattern subscribers do not count.
+local function hears(waiter)
+  return redis.call('PUBSUB', 'NUMSUB', ear(waiter))[2] > 0
+end
+
+local function tell(waiter, message)
+  redis.call('PUBLISH', ear(waiter), message)
+end
+
+-- Give the free lock to owner with a new block of tokens. Returns what tokens() returns.
+local function grant(owner, lease, block, keep)
+  local token, few = tokens(fence, now(), block, keep)
+  redis.call('HSET', lock, owner, '1')
+  redis.call('PEXPIRE', lock, lease)
+  return token, few
+end
+
+-- Give the free lock to a waiter that has left the line, and tell it.
+local function give(waiter, told)
+  local token, few = grant(waiter, told.lease, told.block, told.keep)
+  local granted = { 'grant', waiter:sub(38), told.seq, text(token), text(few or told.block), lock }
+  tell(waiter, table.concat(granted, ' '))
 end

@@ -17,6 +17,7 @@ if gone and ARGV[12] ~= '1' and call('EXISTS', KEYS[1], KEYS[3], KEYS[4], KEYS[5
     return { 1, { 1, token, few } }
   end
 end
+--@include give.lua
 --@include shared/common.lua
 --@include shared/bury.lua
 --@include try.lua

@@ -1,6 +1,7 @@
 -- pass.lua after the check of the server's memory, see quarantine.lua. The release is done in any case.
 --@include quarantine_free.lua
 --@include shared/tokens.lua
+--@include mutex/give.lua
 --@include shared/common.lua
 --@include shared/bury.lua
 --@include mutex/try.lua

@@ -1,45 +1,10 @@
--- Shared by the scripts of the mutex, included after tokens.lua. All keys are in the lock's slot:
---   lock   hash {owner: "1"}, Redisson's lock
---   fence  string, the highest fencing token reserved so far, Redisson's fenced counter
---   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time. Behind
---          all, with the score EARS: "+" and the waiter, when it is subscribed to Redisson's channel; "++", too, when it is
---          subscribed to the plain and the sharded one
---   about  hash, waiter -> "deadline lease block keep polls seq"; "*" -> credit of foreign clients
---   gate   string, exists while the gate is closed: no waiter of ours gets in, holders go on. In a release during a
---          quarantine this key is missing, which means closed: see quarantine_free.lua
-local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+-- The line of the mutex, included after give.lua: who is next, and turns of foreign clients.
 local TURN = '*'
 local EARS, NO_EARS = '9e15', '(9e15'
 local GRACE = 25
 -- A call removes so many dead waiters at most, and so many that live but cannot be told. MORE, instead of the ms that a
 -- foreign turn lasts: there may be others behind these. The caller, or one that is told, then probes again.
 local DEAD, DEAF, MORE = 12, 8, -1
-
-local micros
--- Server time in microseconds, read once.
-local function now()
-  if not micros then
-    local time = redis.call('TIME')
-    micros = time[1] * 1000000 + time[2]
-  end
-  return micros
-end
-
-local function millis()
-  return math.floor(now() / 1000)
-end
-
-local function text(number)
-  return string.format('%.0f', number)
-end
-
--- Give the free lock to owner with a new block of tokens. Returns what tokens() returns.
-local function grant(owner, lease, block, keep)
-  local token, few = tokens(fence, now(), block, keep)
-  redis.call('HSET', lock, owner, '1')
-  redis.call('PEXPIRE', lock, lease)
-  return token, few
-end
 
 -- The last token that was reserved for the holder of the lock; a new one when the counter is gone.
 local function last_token(keep)
@@ -48,23 +13,6 @@ end
 
 local function gate_closed()
   return not gate or redis.call('EXISTS', gate) == 1
-end
-
-local function leave(waiter)
-  redis.call('ZREM', line, waiter, '+' .. waiter, '++' .. waiter)
-  redis.call('HDEL', about, waiter)
-end
-
--- A living waiter's entry; or nil.
-local function parse(told)
-  local deadline, lease, block, keep, polls, seq = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+)$')
-  if not seq or tonumber(deadline) <= millis() then
-    return nil
-  end
-  return {
-    deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', seq = seq,
-  }
 end
 
 local swept = false
@@ -117,19 +65,6 @@ local function keep_for(key, beat)
   end
 end
 
-local function ear(waiter)
-  return 'dlock_client:' .. waiter:sub(1, 36)
-end
-
--- Whether the waiter's process is subscribed. Pattern subscribers do not count.
-local function hears(waiter)
-  return redis.call('PUBSUB', 'NUMSUB', ear(waiter))[2] > 0
-end
-
-local function tell(waiter, message)
-  redis.call('PUBLISH', ear(waiter), message)
-end
-
 -- Give the free lock to the first living waiter that can be told, and tell that one only.
 -- own, args: the id and the arguments of the try that calls this, if any. It gets a reply, not a message. It gets what
 -- it asks for now, not what it asked for when it joined the line. first, told: the head of the line, if known.
@@ -148,9 +83,7 @@ local function grant_next(own, args, first, told)
       return grant(own, args[2], tonumber(args[3]), args[7])
     end
     if told.polls or hears(first) then
-      local token, few = grant(first, told.lease, told.block, told.keep)
-      local granted = { 'grant', first:sub(38), told.seq, text(token), text(few or told.block), lock }
-      tell(first, table.concat(granted, ' '))
+      give(first, told)
       return true
     end
     first = nil

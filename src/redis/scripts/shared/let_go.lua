@@ -1,7 +1,8 @@
 -- The second part of release.lua. gone: the owner is out of the hash already. heard: how many subscribers got the
 -- message that the lock is free.
 -- The usual cases come first, before the functions of common.lua are made: nothing rests, and nobody stands in line, or the
--- first in line gets the lock. present: how many of the lock, the line and the gate there are.
+-- first in line gets the lock: it lives, and no foreign client waits. present: how many of the lock, the line and the gate
+-- there are.
 local present = gone and not heard and ARGV[5] ~= '1' and KEYS[5] and call('EXISTS', KEYS[1], KEYS[3], KEYS[5])
 if present == 0 then
   heard = call('PUBLISH', ARGV[2], '0')
@@ -10,9 +11,13 @@ if heard and heard <= tonumber(ARGV[3]) then
   return 1
 end
 --@include tokens.lua
+--@include mutex/give.lua
 if present == 1 then
-  --@include mutex/give.lua
-  if give(ARGV[2]) then
+  local first = call('ZRANGE', line, '0', '0')[1]
+  local told = first and parse(call('HGET', about, first))
+  if told and call('PUBSUB', 'NUMSUB', ARGV[2])[2] == 0 and (told.polls or hears(first)) then
+    leave(first)
+    give(first, told)
     return 1
   end
 end
