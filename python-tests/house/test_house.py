@@ -29,7 +29,7 @@ def lint(name: str, root: pathlib.Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["sizes", "includes", "texts"])
+@pytest.mark.parametrize("name", ["sizes", "includes", "idioms", "texts"])
 def test_the_tree_is_clean(name: str) -> None:
     assert lint(name, ROOT) == ""
 
@@ -112,6 +112,39 @@ def test_right_includes_pass(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("files", WRONG_INCLUDES.values(), ids=WRONG_INCLUDES)
 def test_wrong_includes_are_seen(tmp_path: pathlib.Path, files: dict[str, str]) -> None:
     assert lint("includes", make_tree(tmp_path, files)).count("\n") == 1
+
+
+FINE_IDIOMS = {
+    "base/text.c": "int size = vsnprintf(to, room, format, list);\n",
+    "base/x.c": "/* size = snprintf() */\nvoid dli_x(void)\n{\n    if (a(b))\n        snprintf(to, sizeof to, \"%s;\", b(c));\n    else\n        snprintf(to, 2, \"(\");\n}\n",
+}
+
+WRONG_IDIOMS = {
+    "a size is kept": "int x = snprintf(to, sizeof to, format);",
+    "a size is added": "size += snprintf(to + size, sizeof to - size, format);",
+    "a size is cast": "x((size_t)snprintf(to, sizeof to, format));",
+    "a size is an argument": "x(to, snprintf(to, sizeof to, format));",
+    "a size is returned": "return snprintf(to, sizeof to, format);",
+    "a size is compared": "if (snprintf(to, sizeof to, format) > 3)\n    x();",
+    "a size is thrown away by a cast": "(void)snprintf(to, sizeof to, format);",
+    "a size is one of two": "x(), snprintf(to, sizeof to, format);",
+    "a list is printed": "int x = vsnprintf(to, sizeof to, format, list);",
+    "a text without a bound": "strcpy(to, from);",
+    "a print without a bound": "sprintf(to, format);",
+}
+
+
+def test_right_idioms_pass(tmp_path: pathlib.Path) -> None:
+    assert lint("idioms", make_tree(tmp_path, FINE_IDIOMS)) == ""
+
+
+@pytest.mark.parametrize("statement", WRONG_IDIOMS.values(), ids=WRONG_IDIOMS)
+@pytest.mark.parametrize("folder", ["src/client", "tools/dlock"])
+def test_wrong_idioms_are_seen(tmp_path: pathlib.Path, folder: str, statement: str) -> None:
+    make_tree(tmp_path, {})
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "x.c").write_text("void dli_x(void)\n{\n    " + statement + "\n}\n")
+    assert lint("idioms", tmp_path).startswith(f"{folder}/x.c:3: ")
 
 
 def test_the_command_sees_the_public_header_alone(tmp_path: pathlib.Path) -> None:

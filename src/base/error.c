@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text.h"
+
 enum { ESCAPE_MAX = 256 };
 
 /* By hand: releases of clang-format disagree here. */
@@ -116,13 +118,12 @@ dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format,
         return status;
     va_list list;
     va_start(list, format);
-    int length = vsnprintf(box->message, sizeof box->message, format, list);
+    struct dli_text text = dli_text_in(box->message, sizeof box->message);
+    dli_text_vprint(&text, format, list);
     va_end(list);
     box->code = status;
-    if (length < 0)
-        box->message[0] = '\0';
-    else if ((size_t)length >= sizeof box->message)
-        trim_tail(box->message, sizeof box->message - 1);
+    if (dli_text_cut(&text))
+        trim_tail(box->message, text.size);
     return status;
 }
 

@@ -3,10 +3,10 @@
  */
 #include "operation.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sys/sys.h"
 
 /* ---- what happened to which lock */
@@ -310,13 +310,12 @@ struct dli_operation *dli_operation_check(struct dli_client *client, int64_t dea
     struct dli_operation *operation = dli_operation_new(client, &task);
     const char *in = dli_options_text(&client->options, DLI_OPT_NAMESPACE);
     char name[DLI_NAME_MAX + 1];
-    int size;
+    size_t size;
 
     if (!operation)
         return NULL;
-    size = snprintf(name, sizeof name, "%s%sdlock_check", in, *in ? ":" : "");
-    operation->place =
-        client->store->ops->place_new(client->store, dli_kind_find(DLOCK_KIND_MUTEX), name, (size_t)size);
+    size = dli_print(name, sizeof name, "%s%sdlock_check", in, *in ? ":" : "");
+    operation->place = client->store->ops->place_new(client->store, dli_kind_find(DLOCK_KIND_MUTEX), name, size);
     if (!operation->place) {
         dli_operation_free(operation);
         return NULL;

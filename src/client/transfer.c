@@ -9,10 +9,10 @@
 #include "operation.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sys/sys.h"
 
 enum { LEASE_LEAST_MS = 100, LEASE_MOST_MS = 86400000 };
@@ -37,8 +37,8 @@ dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t
         size_t head;
 
         dli_entry_owner(entry, m->want.number, id);
-        head = (size_t)snprintf(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
-                                m->grant.lease / DLI_MS, id);
+        head = dli_print(line, sizeof line, "dlock1 %" PRId64 " %" PRId64 " %s ", m->holder->token,
+                         m->grant.lease / DLI_MS, id);
         *size = head + entry->name.size;
         status = *size > room ? DLOCK_BUFFER_TOO_SMALL : dli_active_make(m) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
         if (status == DLOCK_OK) {

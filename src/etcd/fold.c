@@ -1,11 +1,10 @@
 /*
  * fold.c: what the writes of a round come to, one effect for each key: etcd takes no key twice. No I/O. See round.h.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "round.h"
 
 /* ---- effects */
@@ -34,8 +33,7 @@ static int add(struct dli_etcd_round *round, struct dli_etcd_effect *effect, int
     if (__builtin_add_overflow(sum, by, &sum))
         return -1;
     effect->deletes = 0;
-    effect->value =
-        dli_etcd_text(effect->number, (size_t)snprintf(effect->number, sizeof effect->number, "%" PRId64, sum));
+    effect->value = dli_etcd_text(effect->number, dli_decimal(effect->number, sum));
     return 0;
 }
 

@@ -5,11 +5,11 @@
  * No key is put while it is there: every acquisition tests it. Those who wait hear of it by one watch of all gates, which
  * begins when somebody waits.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "kinds.h"
 
 enum { LONGEST = 1000000000, KINDS = 16 };
@@ -38,7 +38,7 @@ static void leased(struct dli_job *job)
         return;
     step = dli_etcd_then(&txn, DLI_ETCD_PUT, dli_etcd_gate_key(job->request.place, key));
     step->lease = lease;
-    step->value = dli_etcd_text(value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.gate_ms));
+    step->value = dli_etcd_text(value, dli_decimal(value, job->request.gate_ms));
     dli_etcd_call_txn(job, &txn, closed);
 }
 

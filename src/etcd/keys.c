@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "inner.h"
 
 enum { SPARES = 1024 };
@@ -168,7 +169,7 @@ static size_t write_key(char out[DLI_ETCD_KEY_MAX], const struct dli_place *plac
     size_t size = (size_t)place->size + 1;
 
     memcpy(out, place->name, size);
-    return size + (size_t)snprintf(out + size, DLI_ETCD_KEY_MAX - size, "%s%s", side, owner);
+    return size + dli_print(out + size, DLI_ETCD_KEY_MAX - size, "%s%s", side, owner);
 }
 
 struct dli_etcd_bytes dli_etcd_key(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
@@ -222,7 +223,7 @@ int64_t dli_etcd_number(const char *owner)
 
 struct dli_etcd_bytes dli_etcd_mark(const struct dli_etcd_session *session, char out[DLI_ETCD_MARK_MAX])
 {
-    return dli_etcd_text(out, (size_t)snprintf(out, DLI_ETCD_MARK_MAX, "dlock_mark/%" PRIx64, (uint64_t)session->id));
+    return dli_etcd_text(out, dli_print(out, DLI_ETCD_MARK_MAX, "dlock_mark/%" PRIx64, (uint64_t)session->id));
 }
 
 void dli_etcd_test(struct dli_etcd_txn *txn, enum dli_etcd_target target, struct dli_etcd_bytes key, int64_t revision)

@@ -5,9 +5,9 @@
  * with their session; a late commit then fails, because its lease is gone.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text.h"
 #include "round.h"
 
 struct dli_etcd_marker *dli_etcd_marker_take(struct dli_etcd *etcd, const struct dli_etcd_session *session)
@@ -33,14 +33,14 @@ void dli_etcd_marker_give(struct dli_etcd *etcd, struct dli_etcd_marker *marker)
 
 struct dli_etcd_bytes dli_etcd_marker_key(const struct dli_etcd_marker *marker, char out[DLI_ETCD_MARKER_MAX])
 {
-    return dli_etcd_text(out, (size_t)snprintf(out, DLI_ETCD_MARKER_MAX, "dlock_txn/%" PRIx64 "/%" PRId64,
-                                               (uint64_t)marker->session, marker->number));
+    return dli_etcd_text(out, dli_print(out, DLI_ETCD_MARKER_MAX, "dlock_txn/%" PRIx64 "/%" PRId64,
+                                        (uint64_t)marker->session, marker->number));
 }
 
 struct dli_etcd_bytes dli_etcd_verdict(const struct dli_etcd_round *round, int done, char out[DLI_ETCD_VERDICT_MAX])
 {
     return dli_etcd_text(
-        out, (size_t)snprintf(out, DLI_ETCD_VERDICT_MAX, "%" PRId64 " %s", round->number, done ? "done" : "undone"));
+        out, dli_print(out, DLI_ETCD_VERDICT_MAX, "%" PRId64 " %s", round->number, done ? "done" : "undone"));
 }
 
 void dli_etcd_markers_free(struct dli_etcd *etcd)

@@ -8,11 +8,11 @@
  *
  * A claim that does not wait is put only while the total and the claims are as they were read, or fewer.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "kinds.h"
 
 /* The results of a reading. Behind a put stand only claims and total. */
@@ -191,8 +191,7 @@ static void put(struct dli_job *job, const struct dli_etcd_reply *seen)
     read_all(job, &txn, &names, dli_etcd_otherwise);
     claim = dli_etcd_then(&txn, DLI_ETCD_PUT, txn.otherwise_step[OWN].key);
     claim->lease = job->session->id;
-    claim->value =
-        dli_etcd_text(value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.exchange.wish.permits));
+    claim->value = dli_etcd_text(value, dli_decimal(value, job->request.exchange.wish.permits));
     read_claims(job, &txn, &again, dli_etcd_then);
     dli_etcd_test(&txn, DLI_ETCD_CREATED, txn.otherwise_step[OWN].key, 0);
     dli_etcd_test(&txn, DLI_ETCD_MODIFIED, txn.otherwise_step[MARK].key, job->session->mark);

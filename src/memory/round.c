@@ -4,11 +4,10 @@
  * A round belongs to its user between steps. A step acts as every request does, under world.mutex, unless a fault holds it up.
  * The commit makes all new values first: then it writes all of them, or none.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "inner.h"
 
 struct watch {
@@ -159,7 +158,7 @@ static dlock_status add(struct dli_memory_effect *effect, int64_t by)
         return DLOCK_SERVER_ERROR;
     if (!effect->made)
         effect->ends = effect->key->ends;
-    return give(effect, text, (size_t)snprintf(text, sizeof text, "%" PRId64, sum));
+    return give(effect, text, dli_decimal(text, sum));
 }
 
 static dlock_status apply(struct round *round, const struct dli_txn_write *write)

@@ -4,8 +4,8 @@
 #include "metrics.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+
+#include "base/text.h"
 
 /* Bounds are 1, 2 and 5 times a power of ten: from 10 us to 200 s, and from 1 to 1000 hand-overs. */
 const int64_t dli_time_bound[DLI_BUCKETS] = {
@@ -62,29 +62,12 @@ int64_t dli_metrics_waiting(const struct dli_metrics *seen)
 
 /* ---- writing */
 
-struct text {
-    char *buffer;
-    size_t room, size; /* size: of the whole text */
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...)
+static void put_head(struct dli_text *text, const char *name, const char *type, const char *unit, const char *help)
 {
-    size_t left = text->size < text->room ? text->room - text->size : 0;
-    va_list args;
-    int size;
-
-    va_start(args, format);
-    size = vsnprintf(left ? text->buffer + text->size : NULL, left, format, args);
-    va_end(args);
-    text->size += size > 0 ? (size_t)size : 0;
-}
-
-static void put_head(struct text *text, const char *name, const char *type, const char *unit, const char *help)
-{
-    put(text, "# TYPE dlock_%s %s\n", name, type);
+    dli_text_print(text, "# TYPE dlock_%s %s\n", name, type);
     if (unit)
-        put(text, "# UNIT dlock_%s %s\n", name, unit);
-    put(text, "# HELP dlock_%s %s\n", name, help);
+        dli_text_print(text, "# UNIT dlock_%s %s\n", name, unit);
+    dli_text_print(text, "# HELP dlock_%s %s\n", name, help);
 }
 
 struct number {
@@ -116,45 +99,45 @@ static const struct number gauges[] = {
     {DLOCK_STAT_LOCKS, "locks", "Names in use."},
 };
 
-static void put_numbers(struct text *text, const int64_t *stats)
+static void put_numbers(struct dli_text *text, const int64_t *stats)
 {
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
         put_head(text, counters[i].name, "counter", NULL, counters[i].help);
-        put(text, "dlock_%s_total %" PRId64 "\n", counters[i].name, stats[counters[i].stat]);
+        dli_text_print(text, "dlock_%s_total %" PRId64 "\n", counters[i].name, stats[counters[i].stat]);
     }
     for (size_t i = 0; i < sizeof gauges / sizeof *gauges; i++) {
         put_head(text, gauges[i].name, "gauge", NULL, gauges[i].help);
-        put(text, "dlock_%s %" PRId64 "\n", gauges[i].name, stats[gauges[i].stat]);
+        dli_text_print(text, "dlock_%s %" PRId64 "\n", gauges[i].name, stats[gauges[i].stat]);
     }
 }
 
 /* label is NAME="VALUE" or "". The count is that of the buckets, whatever is measured meanwhile. */
-static void put_times(struct text *text, const char *name, const char *label, const struct dli_histogram *seen)
+static void put_times(struct dli_text *text, const char *name, const char *label, const struct dli_histogram *seen)
 {
     const char *comma = *label ? "," : "", *open = *label ? "{" : "", *close = *label ? "}" : "";
     int64_t count = 0;
 
     for (int i = 0; i < DLI_BUCKETS; i++) {
         count += seen->bucket[i];
-        put(text, "dlock_%s_bucket{%s%sle=\"%s\"} %" PRId64 "\n", name, label, comma, time_text[i], count);
+        dli_text_print(text, "dlock_%s_bucket{%s%sle=\"%s\"} %" PRId64 "\n", name, label, comma, time_text[i], count);
     }
-    put(text, "dlock_%s_sum%s%s%s %" PRId64 ".%06" PRId64 "\n", name, open, label, close, seen->sum / 1000000,
-        seen->sum % 1000000);
-    put(text, "dlock_%s_count%s%s%s %" PRId64 "\n", name, open, label, close, count);
+    dli_text_print(text, "dlock_%s_sum%s%s%s %" PRId64 ".%06" PRId64 "\n", name, open, label, close,
+                   seen->sum / 1000000, seen->sum % 1000000);
+    dli_text_print(text, "dlock_%s_count%s%s%s %" PRId64 "\n", name, open, label, close, count);
 }
 
-static void put_turns(struct text *text, const char *name, const struct dli_histogram *seen)
+static void put_turns(struct dli_text *text, const char *name, const struct dli_histogram *seen)
 {
     int64_t count = 0;
 
     for (int i = 0; i < DLI_BUCKETS && turn_text[i]; i++) {
         count += seen->bucket[i];
-        put(text, "dlock_%s_bucket{le=\"%s\"} %" PRId64 "\n", name, turn_text[i], count);
+        dli_text_print(text, "dlock_%s_bucket{le=\"%s\"} %" PRId64 "\n", name, turn_text[i], count);
     }
-    put(text, "dlock_%s_sum %" PRId64 "\ndlock_%s_count %" PRId64 "\n", name, seen->sum, name, count);
+    dli_text_print(text, "dlock_%s_sum %" PRId64 "\ndlock_%s_count %" PRId64 "\n", name, seen->sum, name, count);
 }
 
-static void put_histograms(struct text *text, const struct dli_metrics *seen)
+static void put_histograms(struct dli_text *text, const struct dli_metrics *seen)
 {
     put_head(text, "wait_seconds", "histogram", "seconds", "How long requests waited for a lock, by how that ended.");
     put_times(text, "wait_seconds", "outcome=\"granted\"", &seen->of[DLI_WAIT_GRANTED]);
@@ -169,23 +152,23 @@ static void put_histograms(struct text *text, const struct dli_metrics *seen)
     put_turns(text, "grant_handovers", &seen->of[DLI_HANDOVERS]);
 }
 
-static void put_server(struct text *text, const char *version, const char *server)
+static void put_server(struct dli_text *text, const char *version, const char *server)
 {
     put_head(text, "client_info", "gauge", NULL, "1, for the version of the library and the server.");
-    put(text, "dlock_client_info{version=\"%s\",server=\"", version);
+    dli_text_print(text, "dlock_client_info{version=\"%s\",server=\"", version);
     for (; *server; server++)
-        put(text, *server == '"' || *server == '\\' ? "\\%c" : "%c", *server);
-    put(text, "\"} 1\n");
+        dli_text_print(text, *server == '"' || *server == '\\' ? "\\%c" : "%c", *server);
+    dli_text_print(text, "\"} 1\n");
 }
 
 size_t dli_metrics_text(const struct dli_metrics *seen, const int64_t *stats, const char *version, const char *server,
                         char *buffer, size_t size)
 {
-    struct text text = {.buffer = buffer, .room = size};
+    struct dli_text text = dli_text_in(buffer, size);
 
     put_server(&text, version, server);
     put_numbers(&text, stats);
     put_histograms(&text, seen);
-    put(&text, "# EOF\n");
-    return text.size;
+    dli_text_print(&text, "# EOF\n");
+    return text.whole;
 }

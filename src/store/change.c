@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void dli_change_begin(struct dli_change *change, int sent)
 {
     change->doubt |= change->writes && sent;
@@ -22,10 +24,12 @@ static void last_id(const char *value, char out[DLI_OWNER_MAX])
 void dli_change_write(struct dli_change *change, int64_t version, const char *front, const char *before,
                       char out[DLI_CHANGE_VALUE])
 {
-    int size = snprintf(out, DLI_CHANGE_VALUE, "%s %s", front, change->id);
+    struct dli_text text = dli_text_in(out, DLI_CHANGE_VALUE);
     const char *ids = strchr(before, ' ');
 
-    snprintf(out + size, (size_t)(DLI_CHANGE_VALUE - size), "%s", ids ? ids : "");
+    dli_text_print(&text, "%s %s%s", front, change->id, ids ? ids : "");
+    if (dli_text_cut(&text))
+        *strrchr(out, ' ') = '\0'; /* no part of an id is one */
     for (int spaces = 0; *out; out++)
         if (*out == ' ' && ++spaces > DLI_CHANGE_IDS)
             *out-- = '\0';

@@ -10,11 +10,11 @@
  *
  * Those who wait hear of it by a bell, see bell.c: closing and opening ring it in the same transaction.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/id.h"
 #include "kinds.h"
 
 enum { OWN, BELL, MET = 1 };
@@ -198,7 +198,7 @@ static void close_gate(struct dli_job *job)
                               .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
                               .version = -1};
 
-    gate.data = (struct dli_zk_text){value, (size_t)snprintf(value, sizeof value, "%" PRId64, job->request.gate_ms)};
+    gate.data = (struct dli_zk_text){value, dli_decimal(value, job->request.gate_ms)};
     ring(job, &gate, -1, closed);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "kinds.h"
 
 enum { PARTS = 2 };
@@ -161,9 +162,9 @@ static void write_both(struct dli_job *job, const struct dli_zk_ask *count, cons
 {
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask other = *count, part[PARTS], ask = {.op = DLI_ZK_MULTI, .part = part, .parts = PARTS};
-    int size = snprintf(room, sizeof room, "%.*s/%s", (int)count->path.size, count->path.bytes, witness);
 
-    other.path = (struct dli_zk_text){room, (size_t)size};
+    other.path.bytes = room;
+    other.path.size = dli_print(room, sizeof room, "%.*s/%s", (int)count->path.size, count->path.bytes, witness);
     other.data = (struct dli_zk_text){"", 0};
     other.version = -1;
     part[0] = count->op == DLI_ZK_DELETE && *witness ? other : *count;

@@ -2,11 +2,10 @@
  * names.c: names of locks and nodes, and the order of nodes. No state.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/name.h"
+#include "base/text.h"
 #include "kinds.h"
 
 enum { DIGITS = 10 };
@@ -68,9 +67,9 @@ static struct dli_place *place_below(const struct dli_place *place, const char *
                                      const char *part)
 {
     char name[DLI_ZK_PATH_MAX];
-    int size = snprintf(name, sizeof name, "%s/%s", dli_zk_place_name(place), part);
+    size_t size = dli_print(name, sizeof name, "%s/%s", dli_zk_place_name(place), part);
 
-    return place_at(chroot, kind, name, (size_t)size);
+    return size > 0 ? place_at(chroot, kind, name, size) : NULL;
 }
 
 struct dli_place *dli_zk_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size)
@@ -113,15 +112,14 @@ struct dli_zk_text dli_zk_path(const struct dli_place *place)
 
 /* ---- nodes */
 
-static struct dli_zk_text written(char out[DLI_ZK_PATH_MAX], int size)
-{
-    return (struct dli_zk_text){out, (size_t)size};
-}
-
 struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_zk_text child, char out[DLI_ZK_PATH_MAX])
 {
-    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/%.*s", place->path,
-                                 (int)(child.size < DLI_NAME_MAX ? child.size : DLI_NAME_MAX), child.bytes));
+    struct dli_text path = dli_text_in(out, DLI_ZK_PATH_MAX);
+
+    dli_text_add(&path, place->path, place->size);
+    dli_text_add(&path, "/", 1);
+    dli_text_add(&path, child.bytes, child.size);
+    return (struct dli_zk_text){out, dli_text_cut(&path) ? 0 : path.size};
 }
 
 char dli_zk_side(const struct dli_kind *kind)
@@ -142,14 +140,14 @@ static const char *text_of(const struct dli_kind *kind)
 struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                char out[DLI_ZK_PATH_MAX])
 {
-    return written(out, snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(kind)));
+    return (struct dli_zk_text){out, dli_print(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s", place->path, owner, text_of(kind))};
 }
 
 struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                    int32_t seq, char out[DLI_ZK_PATH_MAX])
 {
-    return written(out,
-                   snprintf(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(kind), seq));
+    return (struct dli_zk_text){
+        out, dli_print(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(kind), seq)};
 }
 
 int dli_zk_is_owners(struct dli_zk_text name, const char *owner)

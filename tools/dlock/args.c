@@ -36,6 +36,16 @@ int tool_say(const struct tool *tool, int code, const char *format, ...)
     return code;
 }
 
+void tool_append(char *text, size_t room, const char *format, ...)
+{
+    size_t size = strlen(text);
+    va_list rest;
+
+    va_start(rest, format);
+    vsnprintf(text + size, room - size, format, rest);
+    va_end(rest);
+}
+
 int tool_help(const struct tool_command *command)
 {
     fputs(command->help, stdout);
@@ -89,14 +99,13 @@ int tool_time(const char *text, int64_t *ret_ms)
 static int set_word(struct tool *tool, const struct tool_arg *arg, const char *text)
 {
     char known[256] = "";
-    size_t size = 0;
 
     for (const struct tool_word *word = arg->words; word->name; word++) {
         if (strcmp(word->name, text) == 0) {
             *(int32_t *)arg->into = word->value;
             return 0;
         }
-        size += (size_t)snprintf(known + size, sizeof known - size, "%s%s", size ? ", " : "", word->name);
+        tool_append(known, sizeof known, "%s%s", *known ? ", " : "", word->name);
     }
     return tool_say(tool, TOOL_USAGE, "--%s is one of %s", arg->name, known);
 }

@@ -126,9 +126,9 @@ static dlock_status many_pairs(struct bench *bench, int64_t until)
 
     for (int i = 0; i < AT_ONCE && status == DLOCK_OK; i++) {
         char name[96];
-        int size = snprintf(name, sizeof name, "%s:%d", bench->name, i);
 
-        status = dlock_lock_new(tool->client, DLOCK_KIND_MUTEX, name, (size_t)size, NULL, &lock[i], tool->error);
+        snprintf(name, sizeof name, "%s:%d", bench->name, i);
+        status = dlock_lock_new(tool->client, DLOCK_KIND_MUTEX, name, strlen(name), NULL, &lock[i], tool->error);
         begun[i] = now_us();
         if (status == DLOCK_OK)
             status = dlock_lock_submit_acquire(lock[i], TOOL_OWNER, PATIENCE_MS, i, tool->error);

@@ -47,12 +47,11 @@ static int act(struct tool *tool, dlock_lock *lock, void *context)
 static const struct verb *find(struct tool *tool, const struct verb *verbs, const char *name)
 {
     char known[128] = "";
-    size_t size = 0;
 
     for (; verbs->name; verbs++) {
         if (strcmp(verbs->name, name) == 0)
             return verbs;
-        size += (size_t)snprintf(known + size, sizeof known - size, "%s%s", size ? ", " : "", verbs->name);
+        tool_append(known, sizeof known, "%s%s", *known ? ", " : "", verbs->name);
     }
     tool_say(tool, TOOL_USAGE, "say %s, not %s", known, name);
     return NULL;

@@ -117,6 +117,9 @@ int tool_number(const char *text, int64_t *ret_number);
 /* Print "dlock COMMAND: " and a sentence to stderr. Returns code. */
 int tool_say(const struct tool *tool, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Put something at the end of a text, as much as fits into its room. */
+void tool_append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* Print the help of a subcommand. Returns TOOL_DONE. */
 int tool_help(const struct tool_command *command);
 

@@ -50,10 +50,11 @@ static void print_time(int json)
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &tm);
     if (json) {
-        size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+        char zone[8];
 
-        size += (size_t)snprintf(text + size, sizeof text - size, ".%03ld", now.tv_nsec / 1000000);
-        strftime(text + size, sizeof text - size, "%z", &tm);
+        strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
+        strftime(zone, sizeof zone, "%z", &tm);
+        tool_append(text, sizeof text, ".%03ld%s", now.tv_nsec / 1000000, zone);
         tool_json_text(stdout, "time", text);
     } else {
         strftime(text, sizeof text, "%H:%M:%S", &tm);

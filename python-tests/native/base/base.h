@@ -17,5 +17,6 @@
     } while (0)
 
 void numbers(void);
+void texts(void);
 
 #endif

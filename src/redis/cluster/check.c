@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "store/store.h"
 #include "redis/replicas/replicas.h"
 #include "sys/sys.h"
@@ -96,15 +97,14 @@ static struct dli_place *place_for(const struct dli_survey *survey, int node, in
     const struct dli_place *base = survey->original->place;
     const struct dli_kind *kind = survey->original->kind;
     char name[DLI_NAME_MAX + 16];
-    int size, same = -1;
+    int same = -1;
 
     for (int i = 0; i < NAMES_MOST && node >= 0; i++) {
-        int slot;
+        size_t size = dli_print(name, sizeof name, "%.*s:%d", (int)base->size, dli_place_name(base), i);
+        int slot = dli_slot_of(name, size);
 
-        size = snprintf(name, sizeof name, "%.*s:%d", (int)base->size, dli_place_name(base), i);
-        slot = dli_slot_of(name, (size_t)size);
         if (dli_cluster_owner(survey->cluster, slot) == node)
-            return dli_place_new(kind, name, (size_t)size);
+            return dli_place_new(kind, name, size);
         if (i > 0 && slot == same)
             break; /* braces: all such names are in one slot */
         same = i == 0 ? slot : -1;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 void dli_args_add(struct dli_args *args, const char *word, size_t size)
 {
     args->word[args->count] = word;
@@ -143,6 +145,9 @@ int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
 
 const char *dli_args_id(char room[DLI_ID_MAX], const struct dli_wire *wire, const char *owner)
 {
-    stpcpy(stpcpy(room, owner), wire->suffix);
+    struct dli_text id = dli_text_in(room, DLI_ID_MAX);
+
+    dli_text_add(&id, owner, strlen(owner));
+    dli_text_add(&id, wire->suffix, strlen(wire->suffix));
     return room;
 }

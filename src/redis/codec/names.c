@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 size_t dli_pattern_most(const char *pattern, const struct dli_place *place)
 {
     return strlen(pattern) + place->size + 2; /* the name, once; two braces; a second colon */
@@ -73,7 +75,7 @@ void dli_place_free(struct dli_place *place)
 
 void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, int64_t drift_ppm)
 {
-    strcpy(quarantine->marker, "dlock_memory");
+    dli_print(quarantine->marker, sizeof quarantine->marker, "dlock_memory");
     quarantine->longest_ms = longest_ms;
     quarantine->lasts_ms = longest_ms + longest_ms * drift_ppm / 1000000 + 3;
 }
@@ -83,15 +85,18 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
 {
     size_t size = dli_pattern(out, dli_wire_at(place->wire)->channel, place);
 
+    struct dli_text channel = dli_text_in(out + size, DLI_CHANNEL_MAX - size);
+
     if (!kind->own_channel)
         return size;
-    out[size] = ':';
-    return (size_t)(stpcpy(out + size + 1, owner) - out);
+    dli_text_add(&channel, ":", 1);
+    dli_text_add(&channel, owner, strlen(owner));
+    return size + channel.size;
 }
 
 size_t dli_hold_key(char out[DLI_HOLD_KEY_MAX], const struct dli_place *place, const char *id)
 {
     size_t size = dli_pattern(out, dli_wire_at(place->wire)->key[dli_wire_at(place->wire)->holds], place);
 
-    return (size_t)(stpcpy(stpcpy(out + size, id), ":rwlock_timeout:1") - out);
+    return size + dli_print(out + size, DLI_HOLD_KEY_MAX - size, "%s:rwlock_timeout:1", id);
 }

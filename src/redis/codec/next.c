@@ -4,16 +4,17 @@
  */
 #include "commands.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "base/id.h"
 
 const char *dli_next_write(char out[DLI_NEXT_TEXT], const struct dli_next *next)
 {
     char *at = out;
 
+    for (int i = 0; i < next->count; i++) {
+        at += dli_decimal(at, next->number[i]);
+        *at++ = ',';
+    }
     *at = '\0';
-    for (int i = 0; i < next->count; i++)
-        at += snprintf(at, 22, "%" PRId64 ",", next->number[i]);
     return out;
 }
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "base/id.h"
 #include "cluster_map.h"
 #include "commands.h"
 
@@ -14,11 +15,10 @@ static uint32_t numbers[DLI_SLOTS]; /* the number plus one; 0: not found yet */
 /* Find the smallest number of each slot. All are below 200,000. */
 static void make(void)
 {
-    char text[16];
+    char text[24];
 
     for (uint32_t number = 0, found = 0; found < DLI_SLOTS; number++) {
-        int size = snprintf(text, sizeof text, "%u", number);
-        uint32_t *at = &numbers[dli_slot_of(text, (size_t)size)];
+        uint32_t *at = &numbers[dli_slot_of(text, dli_decimal(text, number))];
 
         if (*at)
             continue;

@@ -6,9 +6,10 @@
  */
 #include "batch.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/id.h"
+#include "base/text.h"
 #include "redis/codec/codec.h"
 #include "redis/scripts/scripts.h"
 
@@ -88,14 +89,14 @@ static int add_head(struct dli_buffer *out, int script, int args, int keys, int 
     const char *text = full ? said->text : said->sha1;
     size_t text_size = full ? said->size : strlen(said->sha1);
     char words[64], number[24];
-    int size = snprintf(words, sizeof words, "*%d\r\n%s\r\n$%zu\r\n", HEAD + keys + args,
-                        full ? "$4\r\nEVAL" : "$7\r\nEVALSHA", text_size);
-    int digits = snprintf(number, sizeof number, "%d", keys);
+    size_t size = dli_print(words, sizeof words, "*%d\r\n%s\r\n$%zu\r\n", HEAD + keys + args,
+                            full ? "$4\r\nEVAL" : "$7\r\nEVALSHA", text_size);
+    size_t digits = dli_decimal(number, keys);
 
-    if (dli_buffer_add(out, words, (size_t)size) || dli_buffer_add(out, text, text_size))
+    if (dli_buffer_add(out, words, size) || dli_buffer_add(out, text, text_size))
         return -1;
-    size = snprintf(words, sizeof words, "\r\n$%d\r\n%s\r\n", digits, number);
-    return dli_buffer_add(out, words, (size_t)size);
+    size = dli_print(words, sizeof words, "\r\n$%zu\r\n%s\r\n", digits, number);
+    return dli_buffer_add(out, words, size);
 }
 
 static int add_part(struct dli_buffer *out, const struct dli_batch *batch, int i, int part)

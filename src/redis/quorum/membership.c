@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sys/sys.h"
 
 enum { MS = 1000 };
@@ -24,7 +25,7 @@ enum { MS = 1000 };
 void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    int size;
+    struct dli_text view = dli_text_in(quorum->view, sizeof quorum->view);
 
     if (*called) {
         snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %s", quorum->needed, quorum->count, db, called);
@@ -36,11 +37,9 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
             if (!*at)
                 break;
         }
-    size = snprintf(quorum->view, sizeof quorum->view, "%d of %d, db %d: %016" PRIx64, quorum->needed, quorum->count,
-                    db, hash);
-    for (int i = 0; i < quorum->count && size < 180; i++)
-        size +=
-            snprintf(quorum->view + size, sizeof quorum->view - (size_t)size, " %.60s", quorum->node[i].store->text);
+    dli_text_print(&view, "%d of %d, db %d: %016" PRIx64, quorum->needed, quorum->count, db, hash);
+    for (int i = 0; i < quorum->count && view.size < 180; i++)
+        dli_text_print(&view, " %.60s", quorum->node[i].store->text);
 }
 
 /* ---- the answer of a server */

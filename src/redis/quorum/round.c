@@ -4,10 +4,10 @@
 #include "inner.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "sys/sys.h"
 
 int64_t dli_lane_noise(struct dli_lane *lane, int64_t range)
@@ -147,11 +147,11 @@ void dli_round_fail(struct dli_round *round, const char *what, int agree)
     struct dli_quorum *quorum = round->lane->quorum;
     dlock_status status = common_status(round);
     char text[512];
-    int size = snprintf(text, sizeof text, "%d of %d servers %s, %d must:", agree, quorum->count, what, quorum->needed);
+    struct dli_text said = dli_text_in(text, sizeof text);
 
-    for (int i = 0; i < quorum->count && size > 0 && (size_t)size < sizeof text; i++)
-        size += snprintf(text + size, sizeof text - (size_t)size, "%s %s %s", i ? "," : "", quorum->node[i].store->text,
-                         said_by(round, &round->share[i]));
+    dli_text_print(&said, "%d of %d servers %s, %d must:", agree, quorum->count, what, quorum->needed);
+    for (int i = 0; i < quorum->count; i++)
+        dli_text_print(&said, "%s %s %s", i ? "," : "", quorum->node[i].store->text, said_by(round, &round->share[i]));
     dli_fail(round->ballot->request.reason, status, "%s", text);
     dli_round_answer(round, status);
 }

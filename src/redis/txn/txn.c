@@ -3,14 +3,13 @@
  */
 #include "txn.h"
 
-#include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/id.h"
 #include "redis/codec/codec.h"
 #include "redis/link/link.h"
 #include "sys/sys.h"
@@ -276,7 +275,7 @@ dlock_status dli_redis_txn_write(struct dli_txn *base, const struct dli_txn_writ
     struct dli_redis_txn *txn = DLI_OBJECT(base, struct dli_redis_txn, base);
     int limited = write->kind == DLI_TXN_SET && write->number >= 0;
     char number[24];
-    size_t digits = (size_t)snprintf(number, sizeof number, "%" PRId64, write->number);
+    size_t digits = dli_decimal(number, write->number);
     const char *const verb = verbs[write->kind], *const value = write->kind == DLI_TXN_SET ? write->value : number;
     const char *const argv[] = {verb, write->key, value, "PX", number};
     const size_t sizes[] = {strlen(verb), write->key_size, write->kind == DLI_TXN_SET ? write->value_size : digits, 2,
