@@ -530,6 +530,21 @@ STRAY = Mutant(604, "the undo does not say that a request may still be in flight
     ("engine/exchange.c", "wish->doubt = m->active->drop.number && m->active->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
+# Found by test_unasked.py, of replies that nobody asked for.
+UNASKED = (
+    Mutant(606, "a private connection is not looked at before a call", edits=(
+        ("redis/link/call.c", "    if (!dli_conn_quiet(conn))\n        return conn->reason.code;\n    dlock_status", "    dlock_status"),
+    )),
+    Mutant(607, "a part of a reply stays for the next one", edits=(
+        ("redis/pipe/pipe_io.c", "    refuse_unasked(pipe);\n", ""),
+        ("redis/pipe/pipe_io.c", "static void refuse_unasked", "__attribute__((unused)) static void refuse_unasked"),
+    )),
+    Mutant(608, "what comes behind a grant confirms it", edits=(
+        ("redis/replicas/replicas.c", "    if (!dli_conn_quiet(carrier->conn))\n        return unasked(carrier);\n",
+         "    if (0)\n        return unasked(carrier);\n"),
+    )),
+)
+
 # Found by test_transfer.py, of adoptions whose answer is lost.
 DISOWN = Mutant(605, "an adoption with a lost answer is not undone", edits=(
     ("client/transfer.c", "    if (in_doubt(operation))", "    if (0 && in_doubt(operation))"),

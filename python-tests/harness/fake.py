@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import fcntl
 import socket
+import termios
 import threading
 import time
 from typing import Callable, Optional, Union
@@ -49,6 +51,17 @@ class FakeServer:
         for link in list(self._links):
             with contextlib.suppress(OSError):
                 link.shutdown(socket.SHUT_RDWR)
+
+    def blurt(self, data: bytes) -> int:
+        """Sends what nobody asked for over every connection; the clients have received it. Returns how many there are."""
+        told = 0
+        for link in list(self._links):
+            with contextlib.suppress(OSError):
+                link.sendall(data)
+                while fcntl.ioctl(link, termios.TIOCOUTQ, b"....") != bytes(4):
+                    time.sleep(0.001)
+                told += 1
+        return told
 
     def close(self) -> None:
         for end in [self._listener, *self._links]:

@@ -66,7 +66,6 @@ struct dli_conn {
     int connect_error;       /* the errno of the last address that failed */
     int64_t give_up;         /* while not READY: when all attempts end */
     int64_t receive_timeout; /* SO_RCVTIMEO as set now, microseconds; 0 for none */
-    int64_t last_used;       /* when the last call of its blocking caller began */
     /* what follows is the protocol's: here that of redis/link */
     struct dli_reader *reader;
     struct dli_sentinel_search *search; /* NULL: config->target is the server */

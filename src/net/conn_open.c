@@ -123,7 +123,6 @@ static void begin(struct dli_conn *conn, int64_t now, int64_t give_up)
     dli_conn_close(conn);
     conn->reason = (dlock_error){0};
     conn->give_up = give_up;
-    conn->last_used = now;
     conn->addr_next = conn->addr_count = 0;
     conn->connect_error = 0;
     conn->target = &conn->config->target;

@@ -228,7 +228,7 @@ static void say(struct dli_refresh *refresh, const char *verb, const char *word)
 {
     const char *const words[] = {verb, word};
 
-    if (dli_encode_args(&refresh->conn->out, 2, words)) {
+    if (dli_conn_quiet(refresh->conn) && dli_encode_args(&refresh->conn->out, 2, words)) {
         dli_fail(&refresh->conn->reason, DLOCK_OUT_OF_MEMORY, "no memory for a command");
         refresh->conn->state = DLI_CONN_FAILED;
     }

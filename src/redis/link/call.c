@@ -17,7 +17,7 @@
 #include "sentinel.h"
 #include "sys/sys.h"
 
-enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000, IDLE_AFTER = 1000 * 1000 };
+enum { PIECE = 16 * 1024, PIECES_PER_CALL = 4, EXACT_BELOW = 20 * 1000, SHORTEST = 1000 };
 
 /* The reader refused the bytes. */
 static void fail_reading(struct dli_conn *conn)
@@ -98,24 +98,30 @@ int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply)
     return found;
 }
 
+int dli_conn_quiet(struct dli_conn *conn)
+{
+    char byte;
+    ssize_t size = 1;
+
+    if (conn->state != DLI_CONN_READY)
+        return 0;
+    if (dli_reader_left(conn->reader) == 0) {
+        size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            return 1;
+    }
+    if (conn->state != DLI_CONN_FAILED)
+        dli_conn_fail(conn, DLOCK_UNREACHABLE, size > 0 ? "sent what nobody asked for" : "closed an idle connection",
+                      NULL);
+    return 0;
+}
+
 /* ---- one blocking caller */
 
 static dlock_status fail_late(struct dli_conn *conn)
 {
     dli_conn_fail(conn, DLOCK_UNREACHABLE, "did not answer in time", NULL);
     return conn->reason.code;
-}
-
-/* Whether the server closed an idle connection, or sent something unasked. FAILED then. */
-static int is_stale(struct dli_conn *conn)
-{
-    char byte;
-    ssize_t size = conn->tls ? dli_tls_receive(conn, &byte, 1) : recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return 0;
-    if (conn->state != DLI_CONN_FAILED)
-        dli_conn_fail(conn, DLOCK_UNREACHABLE, "closed an idle connection", NULL);
-    return 1;
 }
 
 static dlock_status send_all(struct dli_conn *conn, int64_t deadline, int *sent)
@@ -166,12 +172,16 @@ struct answer {
     char *bytes;
     size_t size;
     ssize_t came;
+    int polled; /* at least once */
 };
 
+/* The caller has looked just before it sent: an answer cannot be there at once, and the first read is saved. */
 static int poll_once(void *whose, int64_t now)
 {
     struct answer *answer = whose;
     (void)now;
+    if (!answer->polled++)
+        return 0;
     answer->came = dli_conn_read(answer->conn, answer->bytes, answer->size);
     return answer->came >= 0 || errno != EAGAIN;
 }
@@ -179,7 +189,7 @@ static int poll_once(void *whose, int64_t now)
 /* Read by busy polling, as long as busy.h allows. */
 static ssize_t busy_poll(struct dli_conn *conn, char *bytes, size_t size, int64_t began, int64_t limit)
 {
-    struct answer answer = {conn, bytes, size, -1};
+    struct answer answer = {conn, bytes, size, -1, 0};
     if (!dli_busy_poll(&conn->busy, began, limit, poll_once, &answer))
         errno = EAGAIN;
     return answer.came;
@@ -214,9 +224,8 @@ dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct
     *sent = 0;
     if (now >= deadline)
         return fail_late(conn);
-    if (now - conn->last_used > IDLE_AFTER && is_stale(conn))
+    if (!dli_conn_quiet(conn))
         return conn->reason.code;
-    conn->last_used = now;
     dlock_status status = send_all(conn, deadline, sent);
     return status ? status : await_reply(conn, deadline, now, reply);
 }

@@ -22,6 +22,12 @@ int dli_conn_receive(struct dli_conn *conn);
 /* The next reply, as dli_reader_next; -1 also sets FAILED with a reason. */
 int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply);
 
+/*
+ * READY, and nothing is unanswered: call it before a command is written. 1: the connection is quiet. 0: FAILED now
+ * (DLOCK_UNREACHABLE), because the server has closed it, or has sent what would be taken for the next command's reply.
+ */
+int dli_conn_quiet(struct dli_conn *conn);
+
 /* ---- driven by its caller */
 
 /*
@@ -29,8 +35,8 @@ int dli_conn_next(struct dli_conn *conn, const struct dli_reply **reply);
  * *reply; else the connection is FAILED (conn->reason). *sent tells whether any byte was given to the kernel: if not,
  * the server cannot have acted.
  *
- * In the usual case it makes two system calls (send, recv) and those of busy polling (busy.h), and no poll. After a
- * second without a call it makes one more, to notice that the server closed the connection meanwhile: *sent is 0 then.
+ * In the usual case it makes three system calls (a look whether the connection is quiet, send, recv) and those of busy
+ * polling (busy.h), and no poll. The look stands for the first read of busy polling.
  */
 dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent);
 

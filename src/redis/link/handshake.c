@@ -141,6 +141,10 @@ void dli_handshake_step(struct dli_conn *conn)
         take_answers(conn);
     if (conn->state != DLI_CONN_HANDSHAKE || conn->unanswered || conn->out.size > 0)
         return;
+    if (dli_reader_left(conn->reader) > 0) {
+        dli_conn_fail(conn, DLOCK_PROTOCOL_ERROR, "sent more than it was asked for", NULL);
+        return;
+    }
     explicit_bzero(conn->out.bytes, conn->out.room);
     conn->state = DLI_CONN_READY;
 }

@@ -212,7 +212,7 @@ static int exchange_commands(struct dli_conn *conn)
     struct dli_conn *sentinel = conn->search->sentinel;
     const struct dli_reply *reply;
 
-    if (!conn->search->sent)
+    if (!conn->search->sent && dli_conn_quiet(sentinel))
         put_question(conn);
     dli_conn_flush(sentinel);
     if (sentinel->state != DLI_CONN_READY || dli_conn_receive(sentinel) != 1)

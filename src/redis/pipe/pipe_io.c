@@ -270,10 +270,14 @@ static void answer_batch(struct dli_pipe *pipe, size_t count, const struct dli_r
         __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
 }
 
-/*
- * Process replies to the calls in flight, in order. A reply that fits no call would shift all later ones, so the
- * connection is dropped.
- */
+/* A reply, or a part of one, that is to no command would shift all later ones, so the connection is dropped. */
+static void refuse_unasked(struct dli_pipe *pipe)
+{
+    if (pipe->conn->state == DLI_CONN_READY && pipe->flying_count == 0 && dli_reader_left(pipe->conn->reader) > 0)
+        fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came without a command");
+}
+
+/* Process replies to the calls in flight, in order. */
 static void take_replies(struct dli_pipe *pipe)
 {
     const struct dli_reply *reply;
@@ -308,6 +312,7 @@ static void receive(struct dli_pipe *pipe, int64_t now)
         if (pipe->conn->drained)
             break;
     }
+    refuse_unasked(pipe);
     if (pipe->flying_count > 0 && pipe->conn->state == DLI_CONN_READY && now - pipe->received_at >= pipe->silence)
         fail(pipe, DLOCK_UNREACHABLE, "no answer in time");
 }

@@ -203,6 +203,8 @@ static int say(struct dli_replicas_carrier *carrier, int full)
 {
     struct dli_call *call = &carrier->job->call;
 
+    if (!dli_conn_quiet(carrier->conn))
+        return lost(carrier);
     call->fallback = full;
     carrier->skip = call->asking;
     if ((call->asking && dli_encode_args(&carrier->conn->out, 1, (const char *[]){"ASKING"})) ||
@@ -213,12 +215,21 @@ static int say(struct dli_replicas_carrier *carrier, int full)
     return 2;
 }
 
+/* The connection failed before WAIT could be sent, or what came first would be taken for its answer. */
+static int unasked(struct dli_replicas_carrier *carrier)
+{
+    return unconfirmed(carrier, dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED, "WAIT was not sent: %s",
+                                         carrier->conn->reason.message));
+}
+
 static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
 {
     int64_t left = (carrier->job->call.deadline - now) / MS /
                    2; /* WAIT may answer 100 ms late, yet must answer before the deadline */
     char number[24], timeout[24];
 
+    if (!dli_conn_quiet(carrier->conn))
+        return unasked(carrier);
     snprintf(number, sizeof number, "%d", needed(replicas));
     snprintf(timeout, sizeof timeout, "%lld", (long long)(left > 1 ? left : 1));
     if (dli_encode_args(&carrier->conn->out, 3, (const char *[]){"WAIT", number, timeout}))

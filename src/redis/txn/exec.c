@@ -158,6 +158,8 @@ dlock_status dli_redis_txn_exec_begin(struct dli_exec *exec, struct dli_redis_tx
     struct dli_buffer *out = &txn->conn->out;
 
     *exec = (struct dli_exec){.txn = txn, .status = DLOCK_OK, .reason = reason};
+    if (!dli_conn_quiet(txn->conn))
+        return lost(txn->conn, 0, reason);
     if (dli_buffer_add(out, txn->writes.bytes, txn->writes.size) || dli_encode_args(out, 1, &word))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "nothing was written: no memory for the commands");
     txn->base.commands += txn->base.count + 1;

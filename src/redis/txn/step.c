@@ -55,7 +55,7 @@ static int send_word(struct dli_redis_txn_step *step, int64_t now)
     const char *const argv[] = {verbs[step->verb], step->key};
     const size_t sizes[] = {strlen(argv[0]), step->key_size};
 
-    if (dli_encode(&step->txn->conn->out, step->key ? 2 : 1, argv, sizes))
+    if (dli_conn_quiet(step->txn->conn) && dli_encode(&step->txn->conn->out, step->key ? 2 : 1, argv, sizes))
         return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for the command"));
     step->txn->base.commands++;
     step->phase = DLI_TXN_ANSWER;
