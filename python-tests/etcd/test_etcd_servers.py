@@ -160,6 +160,9 @@ def test_tls(new_etcd: Make, agent: Agent, papers: tuple[Authority, Pair, Pair],
     first = lock.acquire(1, 5000).ok.token
     lock.release(1).ok
     assert lock.acquire(1, 0).ok.token > first
+    if clients:  # Go answers a missing certificate with the alert for a bad one
+        answer = agent.open(etcd, tls_ca_file=authority.file).ping(5000)
+        assert answer.status == "DENIED" and "wants a client certificate" in answer.message, answer
 
 
 def test_tls_that_fails(new_etcd: Make, agent: Agent, papers: tuple[Authority, Pair, Pair], tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
     authority = Authority(folder)                           # its certificate is authority.file
     pair = authority.issue("localhost", "127.0.0.1")        # pair.cert, pair.key; the names and addresses in it
     authority.issue("localhost", end=YEAR(2021))       # expired
+    authority.issue("localhost", named=False)          # its common name alone says localhost
     server = secure(new_server, authority, pair)            # a redis-server; secure_url(server) is rediss://localhost:PORT
 
     with Recorder(pair) as recorder:                                  # replies +OK to every command; recorder.names: the server names
@@ -85,12 +86,14 @@ class Authority:
         openssl("ca", "-config", self.config, "-gencrl", *(until or ("-crldays", 30)), "-out", path)
         return path
 
-    def issue(self, *names: str, start: str = YEAR(2020), end: str = YEAR(2100)) -> Pair:
+    def issue(self, *names: str, start: str = YEAR(2020), end: str = YEAR(2100), named: bool = True, purpose: str = "") -> Pair:
+        """named: it has alternative names, and not the common name alone. purpose: what it is for, in words of OpenSSL."""
         self._made += 1
         stem = self.folder / f"made{self._made}"
         pair, request = Pair(stem.with_suffix(".pem"), stem.with_suffix(".key")), stem.with_suffix(".csr")
         alternatives = ",".join(("IP:" if is_address(name) else "DNS:") + name for name in names)
-        openssl("req", "-config", self.config, "-new", "-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={alternatives}",
+        extensions = [f"subjectAltName={alternatives}"] * named + [f"extendedKeyUsage={purpose}"] * bool(purpose)
+        openssl("req", "-config", self.config, "-new", "-subj", f"/CN={names[0]}", *(word for one in extensions for word in ("-addext", one)),
                 *new_key("-keyout", pair.key, "-out", request))  # fmt: skip
         openssl("ca", "-batch", "-notext", "-config", self.config, "-in", request, "-out", pair.cert, "-startdate", start, "-enddate", end)
         return pair
@@ -138,6 +141,7 @@ class Recorder:
         self.context.sni_callback = lambda _connection, name, _context: self.names.append(name)
         self.names: list[str | None] = []
         self.received = b""
+        self.resumed = 0  # sessions that continue an earlier one
         self.failed: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -154,6 +158,7 @@ class Recorder:
         with link:
             try:
                 with self.context.wrap_socket(link, server_side=True) as secured:
+                    self.resumed += bool(secured.session_reused)
                     rest = b""
                     while data := secured.recv(65536):
                         self.received += data

@@ -57,7 +57,7 @@ SOCKETS = {"arpa/inet", "fcntl", "netdb", "netinet/in", "netinet/tcp", "poll", "
            "sys/uio", "sys/un", "unistd"}
 # sys may include everything. pthread.h is for mutexes only: threads and fork handlers belong to sys.
 MAY_INCLUDE_SYSTEM = {
-    "base": PLAIN,
+    "base": PLAIN | {"arpa/inet"},  # whether a text is an address: no I/O
     "store": PLAIN,
     "metrics": PLAIN,
     "engine": ENGINE,
@@ -72,7 +72,7 @@ MAY_INCLUDE_SYSTEM = {
     "api": PLAIN | {"stdatomic", "pthread"},
 }
 HIREDIS_FILE = "src/redis/codec/resp.c"
-OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_reason.c", "_inner.h", "_loaded.c")}
+OPENSSL_FILES = {f"src/net/tls{rest}" for rest in (".c", "_context.c", "_peer.c", "_reason.c", "_inner.h", "_loaded.c")}
 NGHTTP2_FILE = "src/etcd/grpc/inner.h"
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")

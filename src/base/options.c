@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "url.h"
 
 _Static_assert(DLI_OPT_COUNT <= 64, "one bit of given per option");
 
@@ -226,6 +227,21 @@ int dli_options_replicas(const struct dlock_options *set)
     return *text && number <= MOST ? number : -2;
 }
 
+static dlock_status check_tls(const struct dlock_options *set, dlock_error *box)
+{
+    const char *name = dli_options_text(set, DLI_OPT_TLS_SERVER_NAME);
+
+    if (!*dli_options_text(set, DLI_OPT_TLS_CERT_FILE) &&
+        (*dli_options_text(set, DLI_OPT_TLS_KEY_FILE) || *dli_options_text(set, DLI_OPT_TLS_KEY_PASSWORD)))
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The options tls_key_file and tls_key_password need a certificate: set tls_cert_file.");
+    if (*name && !dli_is_certified_name(name))
+        return dli_fail(box, DLOCK_INVALID_OPTION,
+                        "The option tls_server_name takes one host name, without a dot in front and without '*', or an "
+                        "IP address without brackets and zone.");
+    return DLOCK_OK;
+}
+
 /* The rules of quarantine_ms, and of the options that take one of several texts. */
 static dlock_status check_memory(const struct dlock_options *set, dlock_error *box)
 {
@@ -258,10 +274,8 @@ dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box
             box, DLOCK_INVALID_OPTION,
             "The option token_ttl_ms must be at least 10 times lease_ms (%lld): tokens outlive every lease.",
             (long long)lease);
-    if (!*dli_options_text(set, DLI_OPT_TLS_CERT_FILE) &&
-        (*dli_options_text(set, DLI_OPT_TLS_KEY_FILE) || *dli_options_text(set, DLI_OPT_TLS_KEY_PASSWORD)))
-        return dli_fail(box, DLOCK_INVALID_OPTION,
-                        "The options tls_key_file and tls_key_password need a certificate: set tls_cert_file.");
+    if (check_tls(set, box))
+        return DLOCK_INVALID_OPTION;
     return check_memory(set, box);
 }
 

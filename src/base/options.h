@@ -106,7 +106,7 @@ dlock_status dli_options_overlay_lock(struct dlock_options *set, const struct dl
 /*
  * Check the rules between options when a set is used: a renewed lease has at least 500 ms, max_hold_ms is not 0, tokens
  * are remembered for at least 10 leases, lease and lock delay fit into a quarantine, a key for TLS has a certificate,
- * and an option that takes one of several texts has one of them.
+ * a certificate can be for the name of a server, and an option that takes one of several texts has one of them.
  */
 dlock_status dli_options_check(const struct dlock_options *set, dlock_error *box);
 

@@ -69,7 +69,10 @@ dlock_status dli_url_parse(const char *url, struct dli_site *site, struct dlock_
  */
 dlock_status dli_site_check(const struct dli_site *site, const struct dlock_options *set, dlock_error *box);
 
-/* Whether these bytes can be the name or address of a host: 255 at most. */
+/* Whether these bytes can be the name or address of a host: 255 at most. No label of a name is empty. */
 int dli_is_host(const char *text, size_t size);
+
+/* Whether a certificate can be for it: a host name with a letter, or an IP address without brackets and zone. */
+int dli_is_certified_name(const char *text);
 
 #endif

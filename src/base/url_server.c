@@ -1,6 +1,7 @@
 /*
  * url_server.c: escapes, hosts and lists of hosts in a URL.
  */
+#include <arpa/inet.h>
 #include <stdio.h>
 
 #include "error.h"
@@ -40,6 +41,24 @@ dlock_status dli_part_decode(struct dli_part in, struct dli_decoded *out, dlock_
     return DLOCK_OK;
 }
 
+/* Whether no label of a name is empty. A name may end in one dot. */
+static int has_labels(const char *name)
+{
+    return name[0] != '.' && !strstr(name, "..");
+}
+
+static int is_address(const char *text, size_t size)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    char copy[INET6_ADDRSTRLEN];
+
+    if (size >= sizeof copy)
+        return 0;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    return inet_pton(AF_INET6, copy, address) == 1;
+}
+
 static int is_host(const struct dli_decoded *host, int bracketed)
 {
     const char *letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_";
@@ -48,10 +67,10 @@ static int is_host(const struct dli_decoded *host, int bracketed)
     if (host->size == 0 || host->size > 255)
         return 0;
     if (!bracketed)
-        return strspn(host->bytes, letters) == host->size;
+        return strspn(host->bytes, letters) == host->size && has_labels(host->bytes);
     if (zone && (zone[1] == '\0' || strspn(zone + 1, letters) != host->size - size - 1))
         return 0;
-    return strspn(host->bytes, "0123456789abcdefABCDEF:.") == size && strchr(host->bytes, ':') != NULL;
+    return is_address(host->bytes, size);
 }
 
 int dli_is_host(const char *text, size_t size)
@@ -62,6 +81,16 @@ int dli_is_host(const char *text, size_t size)
         return 0;
     memcpy(host.bytes, text, size);
     return is_host(&host, strchr(host.bytes, ':') != NULL);
+}
+
+int dli_is_certified_name(const char *text)
+{
+    unsigned char address[sizeof(struct in_addr)];
+    size_t size = strlen(text);
+
+    if (!dli_is_host(text, size) || strchr(text, '%'))
+        return 0;
+    return strspn(text, "0123456789.-_") < size || inet_pton(AF_INET, text, address) == 1;
 }
 
 /* preset is the port when none is given. */

@@ -15,15 +15,25 @@ void dli_client_count(struct dli_client *client, int stat, int64_t by)
     __atomic_add_fetch(&client->stats[stat], by, __ATOMIC_RELAXED);
 }
 
-/* With tls_verify off, log that the server need not prove who it is. */
-static void log_trust(struct dli_client *client, const struct dli_site *site)
+static void log_line(struct dli_client *client, const struct dli_site *site, const char *what)
 {
     char text[DLI_EVENT_TEXT];
 
-    if (!site->target.tls || client->options.number[DLI_OPT_TLS_VERIFY])
-        return;
-    snprintf(text, sizeof text, "%.200s: tls_verify is off, anybody may answer in its place", site->target.text);
+    snprintf(text, sizeof text, "%.150s: %s", site->target.text, what);
     dli_events_log(&client->events, DLOCK_OK, text);
+}
+
+/* Log what makes TLS worth less than it seems: a server that need not prove who it is, a key that is no secret. */
+static void log_trust(struct dli_client *client, const struct dli_site *site)
+{
+    const char *key = dli_options_text(&client->options, DLI_OPT_TLS_KEY_FILE);
+
+    if (!*key)
+        key = dli_options_text(&client->options, DLI_OPT_TLS_CERT_FILE);
+    if (site->target.tls && !client->options.number[DLI_OPT_TLS_VERIFY])
+        log_line(client, site, "tls_verify is off, anybody may answer in its place");
+    if (site->target.tls && *key && dli_file_is_public(key))
+        log_line(client, site, "every user of this machine may read the private key (tls_key_file, tls_cert_file)");
 }
 
 int dli_client_may_lease(const struct dli_client *client, int64_t lease_ms)

@@ -8,11 +8,8 @@
  */
 #include "tls.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
-#include <openssl/x509v3.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -109,35 +106,7 @@ static int note_certificate_request(SSL *ssl, void *opaque)
     return 1;
 }
 
-/* Verify the server's name. Unless it is an IP address, also send it to the server (SNI). 0, or -1 without memory. */
-static int call_by_name(SSL *ssl, const char *given)
-{
-    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
-    unsigned char address[sizeof(struct in6_addr)];
-    char name[256];
-    size_t size = strcspn(given, "%");
-
-    snprintf(name, sizeof name, "%.*s", (int)(strchr(given, ':') ? size : strlen(given)), given);
-    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
-        return X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1 ? 0 : -1;
-    size = strlen(name);
-    if (size > 1 && name[size - 1] == '.')
-        name[size - 1] = '\0';
-    X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    return X509_VERIFY_PARAM_set1_host(param, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1 ? 0 : -1;
-}
-
-/* Offer one protocol. 0, or -1 without memory. */
-static int offer(SSL *ssl, const char *alpn)
-{
-    unsigned char list[16];
-    size_t size = strlen(alpn);
-
-    list[0] = (unsigned char)size;
-    memcpy(list + 1, alpn, size);
-    return SSL_set_alpn_protos(ssl, list, (unsigned)size + 1) == 0 ? 0 : -1;
-}
-
+/* NULL: see OpenSSL's errors. */
 static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *session)
 {
     SSL_CTX *context = dli_tls_context(conn->config->tls);
@@ -146,7 +115,7 @@ static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *sessio
     BIO *bio = socket_method ? BIO_new(socket_method) : NULL;
 
     SSL_CTX_free(context);
-    if (!ssl || !bio || call_by_name(ssl, dli_tls_name(conn))) {
+    if (!ssl || !bio || dli_tls_demand(ssl, conn)) {
         BIO_free(bio);
         SSL_free(ssl);
         return NULL;
@@ -157,12 +126,34 @@ static SSL *make_ssl(const struct dli_conn *conn, struct dli_tls_session *sessio
     SSL_set_app_data(ssl, session);
     if (!SSL_get_certificate(ssl))
         SSL_set_cert_cb(ssl, note_certificate_request, NULL);
-    if (conn->config->protocol->alpn && offer(ssl, conn->config->protocol->alpn)) {
-        SSL_free(ssl);
-        return NULL;
-    }
     SSL_set_connect_state(ssl);
     return ssl;
+}
+
+/* OpenSSL has no session for us. Most of its reasons have nothing to do with memory. */
+static void fail_start(struct dli_conn *conn)
+{
+    unsigned long error = ERR_peek_error();
+    const char *why = error ? ERR_reason_error_string(error) : NULL;
+
+    if (dli_tls_ran_out())
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be spoken to", "no memory for TLS");
+    else
+        dli_conn_fail(conn, DLOCK_SYSTEM_ERROR, "cannot be spoken to, OpenSSL refuses",
+                      why ? why : "no reason was given");
+}
+
+static void start(struct dli_conn *conn, struct dli_tls_session *session)
+{
+    session->fd = conn->fd;
+    session->generation = dli_fork_generation();
+    ERR_clear_error();
+    session->ssl = make_ssl(conn, session);
+    if (session->ssl)
+        conn->tls = session;
+    else
+        fail_start(conn);
+    ERR_clear_error();
 }
 
 void dli_tls_start(struct dli_conn *conn)
@@ -170,19 +161,16 @@ void dli_tls_start(struct dli_conn *conn)
     struct dli_tls_session *session = calloc(1, sizeof *session);
 
     conn->state = DLI_CONN_SECURING;
-    if (session && dli_tls_enter() == 0) {
-        session->fd = conn->fd;
-        session->generation = dli_fork_generation();
-        session->ssl = make_ssl(conn, session);
-        ERR_clear_error();
+    if (!session) {
+        dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be spoken to", "no memory for TLS");
+    } else if (dli_tls_enter()) {
+        fail_ended(conn);
+    } else {
+        start(conn, session);
         dli_tls_leave();
     }
-    if (session && session->ssl) {
-        conn->tls = session;
-        return;
-    }
-    free(session);
-    dli_conn_fail(conn, DLOCK_OUT_OF_MEMORY, "cannot be spoken to", "no memory for TLS");
+    if (!conn->tls)
+        free(session);
 }
 
 void dli_tls_end(struct dli_conn *conn)
@@ -233,8 +221,10 @@ void dli_tls_step(struct dli_conn *conn)
     session->shaken = result == 1;
     if (result != 1 && !blocked(session, result, &reading, &conn->want_write))
         dli_tls_fail(conn);
+    if (result == 1 && !dli_tls_agreed(session->ssl, conn))
+        dli_tls_fail_protocol(conn);
     dli_tls_leave();
-    if (result == 1)
+    if (result == 1 && conn->state == DLI_CONN_SECURING)
         dli_conn_greet(conn);
 }
 

@@ -1,5 +1,5 @@
 /*
- * tls.h: TLS between a connection and its socket. tls.c, tls_reason.c and tls_context.c implement it and are the only
+ * tls.h: TLS between a connection and its socket. tls.c, tls_peer.c, tls_reason.c and tls_context.c implement it and are the only
  * files that use OpenSSL. tls_loaded.c finds it at run time, if the build is for machines that may lack it. tls_none.c replaces them in a build without it: dli_tls_new returns DLOCK_UNSUPPORTED there.
  *
  * TLS is 1.2 or newer. No byte of the protocol is sent before the TLS handshake is done and, unless tls_verify

@@ -117,11 +117,38 @@ static dlock_status no_memory(dlock_error *box)
     return dli_fail(box, DLOCK_OUT_OF_MEMORY, "No memory for TLS.");
 }
 
-static dlock_status refuse(int option, const char *what, dlock_error *box)
+/* OpenSSL refused what no option names. Only it knows why. */
+static dlock_status unusable(dlock_error *box)
 {
+    unsigned long error = ERR_peek_error();
+    const char *why = error ? ERR_reason_error_string(error) : NULL;
+
     if (dli_tls_ran_out())
         return no_memory(box);
-    return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s.", dli_option_table[option].name, what);
+    return dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process: %s.",
+                    why ? why : "no reason was given");
+}
+
+/* Whether OpenSSL only says that it did not find what the file should have. */
+static int is_plain_absence(unsigned long error)
+{
+#ifdef ERR_LIB_OSSL_DECODER
+    if (ERR_GET_LIB(error) == ERR_LIB_OSSL_DECODER)
+        return 1;
+#endif
+    return error == 0 || (ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE);
+}
+
+/* What OpenSSL has against a file is added, as it may be another reason than a missing block of PEM. */
+static dlock_status refuse(int option, const char *what, dlock_error *box)
+{
+    unsigned long error = ERR_peek_error();
+    const char *why = is_plain_absence(error) ? NULL : ERR_reason_error_string(error);
+
+    if (dli_tls_ran_out())
+        return no_memory(box);
+    return dli_fail(box, DLOCK_INVALID_OPTION, "What the option %s names %s%s%s.", dli_option_table[option].name, what,
+                    why ? " that OpenSSL takes: " : "", why ? why : "");
 }
 
 /*
@@ -136,10 +163,10 @@ static dlock_status load_crl(const struct dli_tls *tls, SSL_CTX *context, dlock_
     if (!*file)
         return DLOCK_OK;
     if (!(lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file())))
-        return no_memory(box);
+        return unusable(box);
     if (X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) <= 0)
         return refuse(DLI_OPT_TLS_CRL_FILE, "has no list of revoked certificates in PEM form", box);
-    return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : no_memory(box);
+    return X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1 ? DLOCK_OK : unusable(box);
 }
 
 static dlock_status load_ca(const struct dli_tls *tls, SSL_CTX *context, dlock_error *box)
@@ -148,13 +175,13 @@ static dlock_status load_ca(const struct dli_tls *tls, SSL_CTX *context, dlock_e
 
     if (!tls->options->number[DLI_OPT_TLS_VERIFY])
         return DLOCK_OK;
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, dli_tls_note_refusal);
     if (*file && SSL_CTX_load_verify_locations(context, file, NULL) != 1)
         return refuse(DLI_OPT_TLS_CA_FILE, "has no certificate in PEM form", box);
     if (*folder && SSL_CTX_load_verify_locations(context, NULL, folder) != 1)
         return refuse(DLI_OPT_TLS_CA_DIR, "cannot be used as a folder of certificates", box);
     if (!*file && !*folder && SSL_CTX_set_default_verify_paths(context) != 1)
-        return no_memory(box);
+        return unusable(box);
     return load_crl(tls, context, box);
 }
 
@@ -232,14 +259,13 @@ static int harden(SSL_CTX *context)
 
 static dlock_status make(const struct dli_tls *tls, SSL_CTX **ret, dlock_error *box)
 {
-    dlock_status status = DLOCK_OUT_OF_MEMORY;
+    dlock_status status;
     SSL_CTX *context;
 
     ERR_clear_error();
     if (!(context = SSL_CTX_new(TLS_client_method())))
-        return dli_tls_ran_out() ? no_memory(box)
-                                 : dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL cannot be used in this process.");
-    status = harden(context) ? no_memory(box) : load_ca(tls, context, box);
+        return unusable(box);
+    status = harden(context) ? unusable(box) : load_ca(tls, context, box);
     if (status == DLOCK_OK)
         status = load_certificate(tls, context, box);
     ERR_clear_error();
@@ -264,12 +290,12 @@ static dlock_status load(dlock_error *box)
 
 static dlock_status read_files(struct dli_tls *tls, dlock_error *box)
 {
-    dlock_status status = DLOCK_SYSTEM_ERROR;
+    dlock_status status;
 
     if (dli_tls_enter())
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "OpenSSL has ended in this process.");
     if (begin())
-        status = dli_fail(box, status, "OpenSSL cannot be used in this process.");
+        status = unusable(box);
     else if ((status = stamp_files(tls, &tls->stamp, box)) == DLOCK_OK)
         status = make(tls, &tls->context, box);
     dli_tls_leave();

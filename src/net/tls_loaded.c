@@ -39,11 +39,11 @@ static const struct calls *calls(void)
 
 static dlock_status refuse(const char *why, dlock_error *box)
 {
-    return dli_fail(
-        box, DLOCK_UNSUPPORTED,
-        "rediss:// and etcds:// need OpenSSL 3, which this build of the library uses as the machine has it: "
-        "%s. Install it (Debian: libssl3, Red Hat: openssl-libs).",
-        why);
+    return dli_fail(box, DLOCK_UNSUPPORTED,
+                    "rediss://, etcds:// and zookeepers:// need OpenSSL 3, which this build of the library uses as the "
+                    "machine has it: "
+                    "%s. Install it (Debian: libssl3, Red Hat: openssl-libs).",
+                    why);
 }
 
 /* Fill the table. NULL, or what is missing. */

@@ -9,9 +9,9 @@ dlock_status dli_tls_new(const struct dlock_options *options, struct dli_tls **r
 {
     (void)options;
     *ret = NULL;
-    return dli_fail(
-        box, DLOCK_UNSUPPORTED,
-        "This build of the library has no TLS, which rediss:// and etcds:// need: it was made without OpenSSL.");
+    return dli_fail(box, DLOCK_UNSUPPORTED,
+                    "This build of the library has no TLS, which rediss://, etcds:// and zookeepers:// need: it was "
+                    "made without OpenSSL.");
 }
 
 void dli_tls_free(struct dli_tls *tls)

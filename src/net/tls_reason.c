@@ -30,6 +30,10 @@ static const struct {
     {X509_V_ERR_CERT_REVOKED, "has a certificate that was revoked, as tls_crl_file says"},
     {X509_V_ERR_UNABLE_TO_GET_CRL, "has a certificate of an authority of which tls_crl_file has no list"},
     {X509_V_ERR_CRL_HAS_EXPIRED, "has a certificate whose authority has a newer list than that in tls_crl_file"},
+    {X509_V_ERR_CRL_NOT_YET_VALID,
+     "has a certificate, and its authority's list in tls_crl_file is not valid yet: compare the clocks"},
+    {X509_V_ERR_CRL_SIGNATURE_FAILURE, "has a certificate, and its authority did not sign the list in tls_crl_file"},
+    {X509_V_ERR_INVALID_PURPOSE, "has a certificate that is not one for servers"},
 };
 
 const char *dli_tls_name(const struct dli_conn *conn)
@@ -39,11 +43,25 @@ const char *dli_tls_name(const struct dli_conn *conn)
     return *given ? given : conn->target->host;
 }
 
+/* The certificate is for other names, or for none. */
+static void fail_name(struct dli_conn *conn)
+{
+    const char *name = dli_tls_name(conn);
+    char escaped[160], what[320];
+
+    dli_escape(escaped, sizeof escaped, name, strlen(name));
+    snprintf(what, sizeof what,
+             conn->tls->nameless
+                 ? "has a certificate without names (subjectAltName), and a common name does not count: "
+                   "issue one for '%s'"
+                 : "has a certificate for other names than '%s': correct the URL or set tls_server_name",
+             escaped);
+    dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
+}
+
 /* The peer's certificate was refused. */
 static void fail_verdict(struct dli_conn *conn, long result)
 {
-    char escaped[160], what[256];
-
     for (size_t i = 0; i < sizeof verdicts / sizeof verdicts[0]; i++) {
         if (verdicts[i].result == result) {
             dli_conn_fail(conn, DLOCK_TLS_FAILED, verdicts[i].what, NULL);
@@ -51,10 +69,7 @@ static void fail_verdict(struct dli_conn *conn, long result)
         }
     }
     if (result == X509_V_ERR_HOSTNAME_MISMATCH || result == X509_V_ERR_IP_ADDRESS_MISMATCH) {
-        snprintf(what, sizeof what,
-                 "has a certificate for other names than '%s': correct the URL or set tls_server_name",
-                 dli_escape(escaped, sizeof escaped, dli_tls_name(conn), strlen(dli_tls_name(conn))));
-        dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
+        fail_name(conn);
         return;
     }
     dli_conn_fail(conn, DLOCK_TLS_FAILED, "has a certificate that is refused", X509_verify_cert_error_string(result));
@@ -63,6 +78,25 @@ static void fail_verdict(struct dli_conn *conn, long result)
 static void fail_wanting(struct dli_conn *conn)
 {
     dli_conn_fail(conn, DLOCK_DENIED, "wants a client certificate: set tls_cert_file and tls_key_file", NULL);
+}
+
+/* The peer refused our certificate, or that there is none: many servers have one alert for both. */
+static void fail_refused(struct dli_conn *conn, const char *text)
+{
+    if (conn->tls->certificate_requested)
+        fail_wanting(conn);
+    else
+        dli_conn_fail(conn, DLOCK_DENIED, "refused the certificate of tls_cert_file", text);
+}
+
+void dli_tls_fail_protocol(struct dli_conn *conn)
+{
+    const struct dli_protocol *protocol = conn->config->protocol;
+    char what[128];
+
+    snprintf(what, sizeof what, "speaks TLS, but not '%s' over it (ALPN), as a server of %s:// does", protocol->alpn,
+             protocol->secure);
+    dli_conn_fail(conn, DLOCK_TLS_FAILED, what, NULL);
 }
 
 /* Fail with what the peer or OpenSSL reports. */
@@ -81,7 +115,7 @@ static void fail_reason(struct dli_conn *conn, unsigned long error)
     case SSL_AD_REASON_OFFSET + SSL_AD_CERTIFICATE_UNKNOWN:
     case SSL_AD_REASON_OFFSET + SSL_AD_UNKNOWN_CA:
     case SSL_AD_REASON_OFFSET + SSL_AD_ACCESS_DENIED:
-        dli_conn_fail(conn, DLOCK_DENIED, "refused the certificate of tls_cert_file", text);
+        fail_refused(conn, text);
         break;
     case SSL_AD_REASON_OFFSET + SSL_AD_UNRECOGNIZED_NAME:
         dli_conn_fail(conn, DLOCK_TLS_FAILED,
@@ -91,6 +125,9 @@ static void fail_reason(struct dli_conn *conn, unsigned long error)
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
         dli_conn_fail(conn, DLOCK_TLS_FAILED, "offers no version of TLS from 1.2 on", NULL);
+        break;
+    case SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL:
+        dli_tls_fail_protocol(conn);
         break;
     default:
         dli_conn_fail(conn, DLOCK_TLS_FAILED, "did not agree on TLS", text ? text : "no reason was given");

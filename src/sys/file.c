@@ -1,5 +1,5 @@
 /*
- * file.c: notice that a file has changed.
+ * file.c: notice that a file has changed, and who may read it.
  */
 #include "sys.h"
 
@@ -35,4 +35,11 @@ int dli_file_stamp(const char *path, int folder, uint64_t *stamp)
     *stamp = mix(*stamp, (uint64_t)seen.st_ctim.tv_sec);
     *stamp = mix(*stamp, (uint64_t)seen.st_ctim.tv_nsec);
     return 0;
+}
+
+int dli_file_is_public(const char *path)
+{
+    struct stat seen;
+
+    return stat(path, &seen) == 0 && S_ISREG(seen.st_mode) && (seen.st_mode & S_IROTH);
 }

@@ -68,6 +68,9 @@ void dli_fd_close(int fd);
  */
 int dli_file_stamp(const char *path, int folder, uint64_t *stamp);
 
+/* Whether it is a file that every user of this machine may read, as its mode says. */
+int dli_file_is_public(const char *path);
+
 /* ---- errno.c: as strerror, but in English, and for any thread. */
 const char *dli_errno_text(int error);
 

@@ -1,6 +1,6 @@
 /*
  * shim.c: preloaded into a program, it makes chosen calls fail: the k-th allocation, or all from the k-th on; also
- * threads, descriptors, random bytes and sched_yield. It counts allocations that are not freed yet. A sanitizer is
+ * threads, descriptors, random bytes, new TLS sessions and sched_yield. It counts allocations that are not freed yet. A sanitizer is
  * preloaded after it.
  *
  * The program finds shim_arm, shim_disarm and shim_live by dlsym. Only calls between arm and disarm are counted or
@@ -30,9 +30,9 @@ void shim_arm(const char *what, int64_t after, int on);
 int64_t shim_disarm(int64_t *fired);
 int64_t shim_live(void);
 
-enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET, YIELD };
+enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET, SESSION, YIELD };
 
-static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket", "yield"};
+static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket", "session", "yield"};
 static int armed; /* enum what; all of these are atomics */
 static int64_t counted, failures, nth, live;
 static int from_then_on;
@@ -174,6 +174,16 @@ int socket(int family, int type, int protocol)
 
     *(void **)&next = dlsym(RTLD_NEXT, "socket");
     return fails(SOCKET, EMFILE) ? -1 : next(family, type, protocol);
+}
+
+/* OpenSSL's, which gives no reason then. */
+void *SSL_new(void *context);
+void *SSL_new(void *context)
+{
+    void *(*next)(void *);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "SSL_new");
+    return fails(SESSION, 0) ? NULL : next(context);
 }
 
 /* It never fails: instead somebody else has the core for two milliseconds. */
