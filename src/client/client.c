@@ -76,6 +76,7 @@ dlock_status dli_client_new(const struct dlock_options *options, const struct dl
     client->store->hooks = &dli_line_hooks;
     client->store->owner = client;
     client->store->uuid = client->uuid;
+    client->store->secret = &client->secret;
     client->watchdog = (struct dli_watchdog){client->store, &dli_client_watchdog_hooks, client, client->stats};
     log_trust(client, site);
     pthread_mutex_init(&client->mutex, NULL);
@@ -238,7 +239,7 @@ static dlock_status start_locked(struct dli_client *client, dlock_error *box)
         return DLOCK_OK;
     if (client->closed)
         return dli_fail(box, DLOCK_CLOSED, "the client of %s was closed", client->store->text);
-    if (make_uuid(client->uuid))
+    if (make_uuid(client->uuid) || dli_random(&client->secret, sizeof client->secret))
         return dli_fail(box, DLOCK_SYSTEM_ERROR, "the system gives no random bytes");
     if (part_locked(client) || make_loops(client, (int)client->options.number[DLI_OPT_WATCHDOG_THREADS])) {
         status = errno == ENOMEM ? DLOCK_OUT_OF_MEMORY : DLOCK_SYSTEM_ERROR;

@@ -52,9 +52,10 @@ struct dli_client {
     struct dlock_options options;
     struct dli_store *store;
     char uuid[DLI_UUID_SIZE + 1];
-    int64_t numbers;        /* atomic: the last grant number given out */
-    int64_t ids;            /* atomic: the last lock id given out */
-    struct dli_table table; /* the entries, under mutex */
+    struct dli_secret secret; /* made with it; constant then */
+    int64_t numbers;          /* atomic: the last grant number given out */
+    int64_t ids;              /* atomic: the last lock id given out */
+    struct dli_table table;   /* the entries, under mutex */
     struct dli_link entries;
     struct dli_link rules, terms; /* of entries and handles, see base/share.h; under mutex */
     int64_t entry_count;          /* atomic, set under mutex */

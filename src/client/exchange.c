@@ -135,6 +135,8 @@ static int prepare(struct dli_entry *entry, const struct dli_wish *wish, int64_t
     request->above = dli_mutex_owned(&entry->m) || entry->m.forgot ? 0 : entry->m.tokens.end;
     request->context = entry;
     request->exchange.wish = *wish;
+    if (wish->want && wish->mode != DLI_MODE_TRY)
+        request->exchange.proof = dli_proof(&entry->client->secret, wish->want, wish->seq);
     request->exchange.keep_ms = entry->m.rules->keep_ms;
     request->exchange.delay = entry->m.rules->delay;
     request->exchange.lives = entry->m.rules->lives;

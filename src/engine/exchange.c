@@ -3,8 +3,6 @@
  */
 #include "mutex.h"
 
-enum { TOKEN_BITS = 53 };
-
 static enum dli_mode mode_now(int patient, enum dli_line line)
 {
     if (!patient || line == DLI_LINE_ABSENT)
@@ -293,10 +291,26 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
     }
 }
 
-int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
+/* What a grant is worth, whether an answer or a message brought it. FALLS: its token is not above those before. */
+enum worth { WORTH_NOTHING, WORTH_FALLS, WORTH_TAKING };
+
+static enum worth weigh(const struct dli_mutex *m, int64_t token, int64_t tokens)
+{
+    if (!dli_grant_fits(token, tokens, m->rules->handover_turns + 1))
+        return WORTH_NOTHING;
+    return token < m->tokens.end ? WORTH_FALLS : WORTH_TAKING;
+}
+
+/* Whether the answer is a grant that the machine would take over now. */
+static int is_new(const struct dli_mutex *m, const struct dli_answer *answer)
 {
     return answer->status == DLOCK_OK && still_wanted(m) && answer->got == DLI_TRY_GRANTED && !dli_mutex_owned(m) &&
-           answer->token < m->tokens.end;
+           !m->rules->momentary;
+}
+
+int dli_mutex_refuses(const struct dli_mutex *m, const struct dli_answer *answer)
+{
+    return is_new(m, answer) && weigh(m, answer->token, answer->tokens) == WORTH_FALLS;
 }
 
 /* Tokens never fall here. The grant goes back, and waiters try again until the tokens are higher. */
@@ -364,8 +378,13 @@ static int spent(const struct dli_mutex *m, const struct dli_answer *answer)
     return answer->spent || (m->active->failure == DLOCK_SERVER_FORGOT && !m->active->drop.number);
 }
 
-void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
+void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *said, int64_t now)
 {
+    struct dli_answer wrong = {.status = DLOCK_PROTOCOL_ERROR, .sent = 1, .repeated = said->repeated};
+    const struct dli_answer *answer = said;
+
+    if (is_new(m, said) && weigh(m, said->token, said->tokens) == WORTH_NOTHING)
+        answer = &wrong;
     if (m->active->sent.wish.want)
         m->active->want_at = 0;
     apply_answer(m, answer, now);
@@ -381,13 +400,14 @@ void dli_mutex_answer(struct dli_mutex *m, const struct dli_answer *answer, int6
 void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t token, int64_t tokens, int64_t now)
 {
     int64_t stamp = m->active->line_at, lease = m->active->line_lease;
+    int sure = !m->rules->doubtful && weigh(m, token, tokens) == WORTH_TAKING;
 
     if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
-    if ((m->rules->doubtful || token < m->tokens.end) && number == m->want.number)
+    else if (!sure)
         dli_mutex_probe(m, now);
-    if (m->rules->doubtful || number != m->want.number || m->want.state != DLI_WANT_KNOWN ||
-        seq < m->active->line_seq || seq > m->probe_seq || token <= 0 || token >> TOKEN_BITS || token < m->tokens.end)
+    if (!sure || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->active->line_seq ||
+        seq > m->probe_seq)
         return;
     if (m->active->sent.wish.want == number && seq == m->active->sent.wish.seq) { /* a release alone is no probe */
         stamp = m->active->sent.stamp;

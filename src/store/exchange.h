@@ -44,6 +44,15 @@ struct dli_wish {
     int listening; /* this process subscribes to the lock's channel */
 };
 
+/*
+ * Whether a grant may be one for which most tokens were asked: tokens of them, from token on, all above zero and below 2^53. This
+ * is the same for answers and for messages.
+ */
+static inline int dli_grant_fits(int64_t token, int64_t tokens, int64_t most)
+{
+    return token > 0 && tokens > 0 && tokens <= most && token < (INT64_C(1) << 53) - tokens;
+}
+
 /* What is kept of a wish for its answer, and for a message about it. */
 struct dli_asked {
     int64_t want, drop, lease, seq;

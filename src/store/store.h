@@ -20,6 +20,7 @@
 #include "finding.h"
 #include "base/id.h"
 #include "base/kind.h"
+#include "base/proof.h"
 #include "txn.h"
 
 struct dli_lane;       /* the store's */
@@ -59,6 +60,7 @@ struct dli_exchange {
     char want[DLI_OWNER_MAX], drop[DLI_OWNER_MAX];
     char under[DLI_OWNER_MAX]; /* READ: the write hold of the same owner, or "" */
     char back[DLI_OWNER_MAX];  /* with wish.first: the owner that gets the hold back */
+    uint64_t proof;            /* of the place in line: a message that grants it repeats this; see base/proof.h */
     int64_t keep_ms;           /* how long the store remembers tokens of an idle name */
     int64_t delay;             /* added to the lease */
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
@@ -68,7 +70,7 @@ struct dli_exchange {
     struct dli_next next; /* FAIR, a result: those that may have the lock under want. A token is reserved for each */
 };
 
-/* A grant that was pushed. seq: the probe that the server knew. token: the first of those reserved. next: as above. */
+/* A grant that was pushed, and is proven. seq: the probe that the server knew. token: the first of those reserved. next: as above. */
 struct dli_pushed {
     int64_t seq, token, tokens;
     struct dli_next next;
@@ -319,18 +321,19 @@ struct dli_store_traits {
     uint32_t can;           /* bits of enum dli_ability */
 };
 
-/* What every store begins with. hooks, owner and uuid are set before the first lane is made. */
+/* What every store begins with. hooks, owner, uuid and secret are set before the first lane is made. */
 struct dli_store {
     const struct dli_store_ops *ops;
     const struct dli_store_traits *traits;
     uint64_t refused; /* bit n: option n means nothing here; of the site */
     const struct dli_store_hooks *hooks;
     void *owner;
-    const char *uuid;       /* of the client */
-    const char *text;       /* the servers, for messages; no credentials */
-    int64_t connect_time;   /* microseconds that connecting may take */
-    int64_t provision_time; /* microseconds that PROVISION may take longer than a command */
-    int renewals;           /* requests under way at one server; 1 where most locks fit into one */
+    const char *uuid;                /* of the client */
+    const struct dli_secret *secret; /* the same: what proofs are made of */
+    const char *text;                /* the servers, for messages; no credentials */
+    int64_t connect_time;            /* microseconds that connecting may take */
+    int64_t provision_time;          /* microseconds that PROVISION may take longer than a command */
+    int renewals;                    /* requests under way at one server; 1 where most locks fit into one */
 };
 
 static inline int dli_store_can(const struct dli_store *store, enum dli_ability ability)

@@ -42,7 +42,7 @@ static void granted(void *owner, const struct dli_message_target *lock, const st
 {
     struct heard *heard = note(owner, lock, TOLD_GRANT);
 
-    REQUIRE(grant->seq >= 0 && grant->token >= 0 && grant->tokens > 0 && lock->number > 0);
+    REQUIRE(grant->seq >= 0 && grant->token > 0 && grant->tokens > 0 && lock->number > 0);
     REQUIRE(grant->next.count >= 0 && grant->next.count <= DLI_NEXT_MAX);
     heard->grant = *grant;
 }
@@ -53,25 +53,26 @@ static void gate(void *owner, const struct dli_message_target *lock, int64_t ms)
     note(owner, lock, TOLD_GATE)->ms = ms;
 }
 
+static const struct dli_secret secret = {{1, 2}};
 static const struct dli_store_hooks hooks = {.hint = hint, .granted = granted, .gate = gate};
 
 static struct heard hear(int own, const char *channel, size_t channel_size, const char *text, size_t size)
 {
     struct heard heard = {.from = own ? text : channel, .end = own ? text + size : channel + channel_size};
-    struct dli_store store = {.hooks = &hooks, .owner = &heard, .uuid = UUID};
+    struct dli_store store = {.hooks = &hooks, .owner = &heard, .uuid = UUID, .secret = &secret};
 
     dli_message_dispatch(&store, own, channel, channel_size, text, size);
     REQUIRE(heard.times <= 16);
     return heard;
 }
 
-/* Write a grant of let_go.lua, or of fair_line.lua with those who come next. Returns the size. */
-static size_t write_grant(char *out, int fair, int64_t number, const struct dli_pushed *grant)
+/* Write a grant of let_go.lua, or of fair_line.lua with those who come next; wrong: bits of the proof. Returns the size. */
+static size_t write_grant(char *out, int fair, int64_t number, const struct dli_pushed *grant, uint64_t wrong)
 {
     char *at = out;
 
-    at += sprintf(at, "%s %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " ", fair ? "fair" : "grant", number,
-                  grant->seq, grant->token, grant->tokens);
+    at += sprintf(at, "%s %" PRId64 " %" PRId64 "-%016" PRIx64 " %" PRId64 " %" PRId64 " ", fair ? "fair" : "grant",
+                  number, grant->seq, dli_proof(&secret, number, grant->seq) ^ wrong, grant->token, grant->tokens);
     for (int i = 0; i < grant->next.count; i++)
         at += sprintf(at, "%" PRId64 "%s", grant->next.number[i], i + 1 < grant->next.count ? "," : "");
     if (fair)
@@ -79,17 +80,17 @@ static size_t write_grant(char *out, int fair, int64_t number, const struct dli_
     return (size_t)(at - out);
 }
 
-/* The messages of grants. */
+/* The messages of grants: one with a proof is heard, one without is nothing. */
 static void check_said(struct fuzz in)
 {
     int64_t number = 1 + (int64_t)fuzz_byte(&in);
     struct dli_pushed grant = {.seq = (uint16_t)fuzz_number(&in), .tokens = 1 + fuzz_below(&in, 65)};
     int fair = (int)fuzz_below(&in, 2);
-    char text[256 + DLI_NEXT_MAX * 22 + 128], *name;
+    char text[320 + DLI_NEXT_MAX * 22 + 128], *name;
     size_t length, size;
     struct heard heard;
 
-    grant.token = (int64_t)((uint64_t)fuzz_number(&in) % (UINT64_C(1) << 53));
+    grant.token = 1 + (int64_t)((uint64_t)fuzz_number(&in) % (UINT64_C(1) << 53));
     if (fair) {
         grant.next.count = (int)(grant.tokens % (DLI_NEXT_MAX + 1));
         grant.tokens = grant.next.count + 1;
@@ -98,7 +99,10 @@ static void check_said(struct fuzz in)
         grant.next.number[i] = 1 + (int64_t)fuzz_byte(&in);
     length = in.left < 200 ? in.left : 200;
     name = fuzz_text((const char *)in.at, length);
-    size = write_grant(text, fair, number, &grant);
+    size = write_grant(text, fair, number, &grant, UINT64_C(1) << fuzz_below(&in, 64));
+    memcpy(text + size, name, length);
+    REQUIRE(hear(1, "", 0, text, size + length).times == 0);
+    size = write_grant(text, fair, number, &grant, 0);
     memcpy(text + size, name, length);
     heard = hear(1, "", 0, text, size + length);
     REQUIRE(heard.what == TOLD_GRANT && heard.times == 1 && heard.lock.number == number);

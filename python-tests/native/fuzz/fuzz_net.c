@@ -100,7 +100,7 @@ static const char *const lines[] = {
     "*3\r\n$5\r\nrun-1\r\n:0\r\n$0\r\n\r\n",
     "*3\r\n$5\r\nrun-2\r\n:0\r\n$0\r\n\r\n",
     "*3\r\n$9\r\nsubscribe\r\n$49\r\ndlock_client:" UUID "\r\n:1\r\n",
-    "*3\r\n$7\r\nmessage\r\n$49\r\ndlock_client:" UUID "\r\n$16\r\ngrant 1 1 7 65 a\r\n",
+    "*3\r\n$7\r\nmessage\r\n$49\r\ndlock_client:" UUID "\r\n$33\r\ngrant 1 1-f51072c88cb2e485 7 65 a\r\n",
     "*3\r\n$7\r\nmessage\r\n$26\r\nredisson_lock__channel:{a}\r\n$1\r\n0\r\n",
     "*3\r\n$9\r\nsubscribe\r\n$26\r\nredisson_lock__channel:{a}\r\n:2\r\n",
     "*3\r\n:1700000000000000\r\n$8\r\nEVICTION\r\n$11\r\nallkeys-lru\r\n",

@@ -292,6 +292,8 @@ static void end_slots(const struct dli_store *store)
     }
 }
 
+static const struct dli_secret secret = {{1, 2}}; /* as in the message of fuzz_net.c */
+
 static void run(struct fuzz *in, struct dli_store *store)
 {
     int wake_fd = dli_wake_open();
@@ -302,6 +304,7 @@ static void run(struct fuzz *in, struct dli_store *store)
     store->hooks = &hooks;
     store->owner = &fuzz_now;
     store->uuid = UUID;
+    store->secret = &secret;
     lane = store->ops->lane_new(store, 0, wake_fd);
     REQUIRE(lane);
     begin_slots(store, in);

@@ -63,7 +63,7 @@ static const char *const words[] = {
     "redisson_lock__channel:{a}",
     SECRET,
     "dlock_client:01234567-89ab-cdef-0123-456789abcdef",
-    "grant 1 1 7 65 a",
+    "grant 1 1-0123456789abcdef 7 65 a",
     "fair 1 1 7 a",
     "open 1 5 a",
     "gate 100 a",

@@ -18,7 +18,7 @@ struct encoder {
     const struct dli_wire *wire;
     const struct dli_request *request;
     const struct dli_wish *wish;
-    char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX], served[DLI_NEXT_TEXT];
+    char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX], served[DLI_NEXT_TEXT], ticket[DLI_TICKET_MAX];
     struct dli_args args;
 };
 
@@ -54,7 +54,10 @@ static void add_try(struct encoder *encoder)
     add_listening(args, wish);
     dli_args_number(args, wish->beat / MS);
     dli_args_number(args, exchange->keep_ms);
-    dli_args_number(args, wish->seq);
+    if (wish->mode == DLI_MODE_TRY) /* it does not stand in line: no message can grant it anything */
+        dli_args_number(args, wish->seq);
+    else
+        dli_args_text(args, dli_ticket_write(encoder->ticket, wish->seq, exchange->proof));
 }
 
 static void say_release(struct encoder *encoder, int full)

@@ -67,6 +67,15 @@ int dli_next_read(struct dli_next *next, const char *text, size_t size);
 /* Those that are next in a reply: they come behind the tokens, and one token is reserved for each. 0: the reply is wrong. */
 int dli_next_decode(const struct dli_reply *reply, const struct dli_answer *answer, struct dli_next *next);
 
+/*
+ * A ticket as text: see ticket.c. Write: returns out. Read: what is at *at, with the space behind it; *at then stands behind that.
+ * 0: there is none.
+ */
+enum { DLI_TICKET_MAX = 40 };
+
+const char *dli_ticket_write(char out[DLI_TICKET_MAX], int64_t seq, uint64_t proof);
+int dli_ticket_read(const char **at, const char *end, int64_t *seq, uint64_t *proof);
+
 /* Room for the channel of a lock, or of one waiter. */
 enum { DLI_CHANNEL_MAX = DLI_NAME_MAX + DLI_OWNER_MAX + 64 };
 

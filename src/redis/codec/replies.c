@@ -13,8 +13,6 @@
 
 enum { CLOCK_MOST = 5000000 };
 
-#define TOKEN_LIMIT (INT64_C(1) << 53)
-
 static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
 {
     dlock_status status = dli_error_status(reply);
@@ -79,11 +77,11 @@ static int is_lease_refused(const struct dli_reply *reply)
 static int decode_tokens(const struct dli_reply *reply, size_t at, int64_t most, int64_t *token, int64_t *tokens)
 {
     *tokens = most;
-    if (!integer_at(reply, at, token) || *token <= 0)
+    if (!integer_at(reply, at, token))
         return 0;
     if (reply->size > at + 1 && !integer_at(reply, at + 1, tokens))
         return 0;
-    return *tokens > 0 && *tokens <= most && *token < TOKEN_LIMIT - *tokens;
+    return dli_grant_fits(*token, *tokens, most);
 }
 
 /*

@@ -92,19 +92,25 @@ static int next(const char **at, const char *end, struct dli_next *out)
     return dli_next_read(out, from, (size_t)(space - from));
 }
 
-/* A grant. The number of tokens follows the first token. A fair lock's says who is next, with a token for each. */
+/*
+ * A grant. Whoever may publish to our channel may have written it: without the proof of the place it is nothing. The number of
+ * tokens follows the first token. A fair lock's says who is next, with a token for each.
+ */
 static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
 {
     int64_t id = number(&at, end);
-    struct dli_pushed grant = {.seq = number(&at, end)};
+    struct dli_pushed grant = {0};
     struct dli_message_target target;
+    uint64_t proof;
 
+    if (id <= 0 || !dli_ticket_read(&at, end, &grant.seq, &proof) || proof != dli_proof(store->secret, id, grant.seq))
+        return;
     grant.token = number(&at, end);
     grant.tokens = number(&at, end);
     if (family == DLOCK_KIND_FAIR && (!next(&at, end, &grant.next) || grant.next.count != grant.tokens - 1))
         return;
     target = (struct dli_message_target){family, at, (size_t)(end - at), id};
-    if (id > 0 && grant.seq >= 0 && grant.token >= 0 && grant.tokens > 0)
+    if (grant.token > 0 && grant.tokens > 0)
         store->hooks->granted(store->owner, &target, &grant);
 }
 

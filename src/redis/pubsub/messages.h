@@ -1,8 +1,8 @@
 /*
  * messages.h: the meaning of messages, and which lock each concerns. No state.
  *
- * A client's own channel carries "grant <number> <seq> <token> <tokens> <lock>" for a mutex, "fair <number> <seq>
- * <token> <lock>" for a fair lock, "open <number> <ms> <lock>" and "gate <ms> <lock>". On Redisson's channels any
+ * A client's own channel carries "grant <number> <ticket> <token> <tokens> <lock>" for a mutex, "fair <number> <ticket>
+ * <token> <tokens> <next> <lock>" for a fair lock, "open <number> <ms> <lock>" and "gate <ms> <lock>". On Redisson's channels any
  * message is a hint to probe the lock. Messages that do not parse are dropped, because every waiter also probes without
  * one.
  */

@@ -75,6 +75,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
         struct dli_store *node = quorum->node[i].store;
 
         node->uuid = store->uuid;
+        node->secret = store->secret;
         if (!(lane->lane[i] = node->ops->lane_new(node, index, wake_fd)))
             goto fail;
     }

@@ -1,7 +1,7 @@
 -- Acquire the fair lock, or stand in line. The same owner id sent twice gets the same grant.
 -- Returns {1, token, tokens, next}: see award() in fair_give.lua; {0, ms until the next probe or -1, 1 when a client of
 -- Redisson's comes before}; {-1}: keys of another kind; {-2}: the gate is closed.
--- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq, channel
+-- ARGV: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, ticket, channel
 local channel = ARGV[9]
 --@include fair_base.lua
 local own, want = ARGV[1], { lease = ARGV[2], block = tonumber(ARGV[3]), keep = ARGV[7] }

@@ -4,7 +4,7 @@
 --   fence     string, the highest fencing token reserved so far, Redisson's fenced counter
 --   queue     list, owners in order of arrival, Redisson's and ours
 --   timeouts  zset, the same owners -> ms since 1970 at which Redisson gives them up
---   about     hash, ours: waiter -> "arrived lease block keep polls seq foreign until"; it lives until then, in ms
+--   about     hash, ours: waiter -> "arrived lease block keep polls ticket foreign until"; it lives until then, in ms
 --             since 1970; "!" -> "owner token" of the holder; "?" -> "deaf idle seen owner", of a foreign head; "~" ->
 --             where the next sweep begins
 --   tombs     hash, tombstones, see buried.lua. They are apart from about, in which sweeps look for the dead

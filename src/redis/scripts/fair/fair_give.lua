@@ -16,14 +16,14 @@ local function ears(owner)
 end
 
 local function parse(told)
-  local arrived, lease, block, keep, polls, seq, foreign, till =
-    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+) (%d) (%d+)$')
+  local arrived, lease, block, keep, polls, ticket, foreign, till =
+    (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d) (%d+)$')
   if not till then
     return nil
   end
   return {
     arrived = tonumber(arrived), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', seq = seq, foreign = foreign, lives = tonumber(till) > millis(),
+    polls = polls == '1', ticket = ticket, foreign = foreign, lives = tonumber(till) > millis(),
   }
 end
 
@@ -73,6 +73,6 @@ end
 -- Tell first what award() returned.
 local function tell(first, told, token, tokens, next_ones)
   call('PUBLISH', ear(first), table.concat({
-    'fair', first:sub(38), told.seq, text(token), text(tokens), next_ones .. ',', lock,
+    'fair', first:sub(38), told.ticket, text(token), text(tokens), next_ones .. ',', lock,
   }, ' '))
 end

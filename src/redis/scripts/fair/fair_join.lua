@@ -35,7 +35,7 @@ local function usual(own, holders, known, present)
   if not fenced or not last then
     return fenced and not wrong and present == 2 and 0 or nil
   end
-  local behind_ours = (call('HGET', about, last) or ''):find('^%d+ %d+ %d+ %d+ %d %d+ 0 ')
+  local behind_ours = (call('HGET', about, last) or ''):find('^%d+ %d+ %d+ %d+ %d %S+ 0 ')
   return present == 4 and behind_ours and tonumber(ask('ZSCORE', timeouts, last)) or nil
 end
 

@@ -1,5 +1,5 @@
 -- Acquire, or stand in line. The same owner id sent twice gets the same grant. KEYS: lock, fence, line, about, gate.
--- ARGV: owner, lease, block, mode, listening, beat, keep, seq; and what was seen of the hold: end, token, rest, see
+-- ARGV: owner, lease, block, mode, listening, beat, keep, ticket; and what was seen of the hold: end, token, rest, see
 -- mend.lua
 --@include shared/tokens.lua
 --@include quick.lua

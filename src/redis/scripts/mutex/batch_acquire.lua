@@ -1,5 +1,5 @@
 -- Acquire many locks, each as acquire.lua does. KEYS: see shared/batch.lua.
--- ARGV: lease, block, mode, listening, beat, keep; then of each lock owner, seq and what was seen: end, token, rest.
+-- ARGV: lease, block, mode, listening, beat, keep; then of each lock owner, ticket and what was seen: end, token, rest.
 -- The usual case comes first, for all at once: nobody holds one, nobody stands in line, no gate is closed, no id is
 -- buried. Then the reply for a lock is its token, or {1, token, number} when it got fewer than block.
 --@include shared/batch.lua
@@ -21,8 +21,8 @@ for at = 1, #KEYS, SIZE do
 end
 if twice or call('EXISTS', unpack(used)) > 0 then
   return each(function(i)
-    local own, seq, ends, token, rest = unpack(ARGV, 5 * i + 2, 5 * i + 6)
-    return one(keys_of(i), { own, ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], seq, ends, token, rest })
+    local own, ticket, ends, token, rest = unpack(ARGV, 5 * i + 2, 5 * i + 6)
+    return one(keys_of(i), { own, ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ticket, ends, token, rest })
   end)
 end
 

@@ -4,7 +4,7 @@
 --   line   zset, processes in line by time of arrival; "*" with a negative score is a foreign turn until that time. Behind
 --          all, with the score EARS: "+" and the waiter, when it is subscribed to Redisson's channel; "++", too, when it is
 --          subscribed to the plain and the sharded one
---   about  hash, waiter -> "deadline lease block keep polls seq"; "*" -> credit of foreign clients
+--   about  hash, waiter -> "deadline lease block keep polls ticket"; "*" -> credit of foreign clients
 --   gate   string, exists while the gate is closed: no waiter of ours gets in, holders go on. In a release during a
 --          quarantine this key is missing, which means closed: see quarantine_free.lua
 local lock, fence, line, about, gate = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -29,13 +29,13 @@ end
 
 -- A living waiter's entry; or nil.
 local function parse(told)
-  local deadline, lease, block, keep, polls, seq = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%d+)$')
-  if not seq or tonumber(deadline) <= millis() then
+  local deadline, lease, block, keep, polls, ticket = (told or ''):match('^(%d+) (%d+) (%d+) (%d+) (%d) (%S+)$')
+  if not ticket or tonumber(deadline) <= millis() then
     return nil
   end
   return {
     deadline = tonumber(deadline), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', seq = seq,
+    polls = polls == '1', ticket = ticket,
   }
 end
 
@@ -68,6 +68,6 @@ end
 -- Give the free lock to a waiter that has left the line, and tell it.
 local function give(waiter, told)
   local token, few = grant(waiter, told.lease, told.block, told.keep)
-  local granted = { 'grant', waiter:sub(38), told.seq, text(token), text(few or told.block), lock }
+  local granted = { 'grant', waiter:sub(38), told.ticket, text(token), text(few or told.block), lock }
   tell(waiter, table.concat(granted, ' '))
 end

@@ -1,5 +1,5 @@
 -- Release one id, and at once try with another: {released, reply of the try}. KEYS: lock, fence, line, about, gate.
--- ARGV: owner, lease, block, mode, listening, beat, keep, seq, then the owner to release, the channel, its rest, and
+-- ARGV: owner, lease, block, mode, listening, beat, keep, ticket, then the owner to release, the channel, its rest, and
 -- "1" where a request for the owner that is released may still be under way.
 -- The usual case comes first, as in release.lua and quick.lua: the process is alone.
 --@include shared/tokens.lua

@@ -1,7 +1,7 @@
 -- One try to get the lock. Returns {1, token, number of tokens when it is less than block}; {0, ms until the next
 -- probe, 1 for a foreign holder or turn}, or what mend() returns; {-1}: another kind of lock; {-2}: the gate is closed,
 -- and own has lost its place in line. own keeps what it holds already.
--- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, seq. looked: end, token and
+-- args: owner, lease, block, mode (0 try, 1 line, 2 line and poll), listening, beat, keep, ticket. looked: end, token and
 -- rest of the hold as the last probe saw it, or nothing.
 --@include mend.lua
 local function stand_in_line(args)

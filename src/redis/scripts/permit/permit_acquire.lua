@@ -3,7 +3,7 @@
 -- left, ms until the first lease ends}; {1, token, 1}: it was granted before; {0, ms until the next probe or -1, 1 when
 -- it must listen to Redisson's channel}: too few are left; {-1}: keys of another kind; {-2}: the gate is closed.
 -- KEYS: lock, fence, gate, leases, turns (see turns.lua), once (id -> token). ARGV: owner, lease, permits, mode (0 try, 1
--- line, 2 poll), listening, beat, keep, seq, channel, "", block
+-- line, 2 poll), listening, beat, keep, ticket, channel, "", block
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_token.lua
 --@include semaphore/sem_once.lua

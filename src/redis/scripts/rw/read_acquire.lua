@@ -1,7 +1,7 @@
 -- Acquire a read hold: when nobody holds, when others read, or under the write hold of the same owner. The same id sent
 -- twice gets the same grant and no shorter lease.
 -- Returns {1, token}; {0, ms until the next probe, 1}; {-1}: another kind of key; {-2}: the gate is closed.
--- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner, lease, block, mode, listening, beat, keep, seq, channel, write hold
+-- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner, lease, block, mode, listening, beat, keep, ticket, channel, write hold
 -- of the same owner or ""
 --@include rw.lua
 --@include semaphore/sem_token.lua

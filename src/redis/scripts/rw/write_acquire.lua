@@ -3,7 +3,7 @@
 -- before; {0, ms until the next probe or -1, 1 when it must listen to Redisson's channel}; {-1}: another kind of key;
 -- {-2}: the gate is closed.
 -- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner (ends in ":write"), lease, block, mode (0 try, 1 line, 2
--- poll), listening, beat, keep, seq, channel
+-- poll), listening, beat, keep, ticket, channel
 --@include rw.lua
 --@include semaphore/sem_token.lua
 local own, lease = ARGV[1], tonumber(ARGV[2])

@@ -7,7 +7,7 @@
 --   holders  zset, "permits id" -> the ms until which the holder is known to live; see sem_holders.lua
 --   turns    zset, processes that wait for a permit, see turns.lua
 -- KEYS: lock, fence, gate, taken, holders, turns, once. ARGV: owner, lease, permits, mode (0 try, 1 line, 2 poll),
--- listening, beat, keep, seq, channel, "", block
+-- listening, beat, keep, ticket, channel, "", block
 --@include sem_counter.lua
 --@include sem_token.lua
 --@include sem_holders.lua
