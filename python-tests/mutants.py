@@ -1248,7 +1248,7 @@ def flags(pkg: str = "lua5.1") -> tuple[list[str], list[str]]:
 
 def compile_simulator(root: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
     """The simulator's own files and the engine as it is, compiled once for all mutants."""
-    sources = [*sorted((root / "python-tests/native/sim").glob("sim_*.c")), *sorted((root / "src/engine").glob("*.c"))]
+    sources = [*sorted((root / "python-tests/native/sim").glob("sim_*.c")), *sorted((root / "src/engine").glob("*.c")), root / "src/base/list.c"]
     compile_all(root, folder, sources)
     return sorted(folder.glob("*.o"))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ways of writing C that have hurt, and the way that is used instead: sizes of printed text."""
+"""Ways of writing C that have hurt, and the way that is used instead: sizes of printed text, and walks over lists."""
 from __future__ import annotations
 
 import pathlib
@@ -14,6 +14,13 @@ PRINT = re.compile(r"\bv?snprintf\s*\(")
 UNBOUNDED = re.compile(r"\b(v?sprintf|strcpy|stpcpy|strcat|gets)\s*\(")
 BEFORE_STATEMENT = re.compile(r"(?:^|[;{}:]|\belse|\bdo)\s*$")
 CONTROL = re.compile(r"\b(?:if|while|for|switch)\s*$")
+
+# A node that is kept while others are called may go meanwhile. So a list is walked by dli_list_each (base/list.h), or its first node is
+# taken off before each call.
+LISTS = {"src/base/list.h", "src/base/list.c"}
+KEPT = re.compile(r"(?<![\w>.])(next|after|following)\s*=\s*[\w.>-]*(?:->|\.)next\s*[;,]")
+FOR = re.compile(r"\bfor\s*\(")
+STEP = re.compile(r"\s*\w+\s*=\s*\w+\s*")
 
 
 def code_of(path: pathlib.Path) -> str:
@@ -64,12 +71,36 @@ def print_problems(place: str, code: str) -> Iterator[str]:
             yield f"{place}:{code.count(chr(10), 0, match.start()) + 1}: the result of snprintf is no size: use base/text.h"
 
 
+def parts_of(code: str, begin: int) -> list[str]:
+    """The parts of the head of a for loop whose parenthesis opens at this place."""
+    parts, depth = [""], 0
+    for char in code[begin + 1 : closing(code, begin) - 1]:
+        depth += {"(": 1, ")": -1, "{": 1, "}": -1}.get(char, 0)
+        if char == ";" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def walk_problems(place: str, code: str) -> Iterator[str]:
+    """A loop that goes on to a node that it has kept, and variables that keep the next one."""
+    for match in FOR.finditer(code):
+        parts = parts_of(code, match.end() - 1)
+        if len(parts) == 3 and STEP.fullmatch(parts[2]):
+            yield f"{place}:{code.count(chr(10), 0, match.start()) + 1}: the loop keeps the next node: use dli_list_each"
+    for match in KEPT.finditer(code):
+        yield f"{place}:{code.count(chr(10), 0, match.start()) + 1}: {match[1]} keeps a node: use dli_list_each, or take off the first one"
+
+
 def problems(root: pathlib.Path) -> list[str]:
     found = []
     for path in tree.sources(root, ".c", ".h") + tree.sources(root, ".c", ".h", folder="tools"):
         place, code = path.relative_to(root).as_posix(), code_of(path)
         if place != BUILDER:
             found += print_problems(place, code)
+        if place not in LISTS:
+            found += walk_problems(place, code)
     return found
 
 

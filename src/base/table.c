@@ -62,12 +62,12 @@ static int resize(struct dli_table *table, size_t room)
 /* One more bucket. It takes what belongs there from the only one that may have it. */
 static void split(struct dli_table *table)
 {
-    struct dli_slot *slot = table->bucket[table->buckets - whole(table)], *next;
+    struct dli_slot *slot, *chain = table->bucket[table->buckets - whole(table)];
     struct dli_slot **from = &table->bucket[table->buckets - whole(table)];
 
     *from = table->bucket[table->buckets++] = NULL;
-    for (; slot; slot = next) {
-        next = slot->next;
+    while ((slot = chain)) {
+        chain = slot->next;
         push(list_of(table, slot), slot);
     }
 }
@@ -75,10 +75,10 @@ static void split(struct dli_table *table)
 /* One bucket less. */
 static void merge(struct dli_table *table)
 {
-    struct dli_slot *slot = table->bucket[--table->buckets], *next;
+    struct dli_slot *slot, *chain = table->bucket[--table->buckets];
 
-    for (; slot; slot = next) {
-        next = slot->next;
+    while ((slot = chain)) {
+        chain = slot->next;
         push(list_of(table, slot), slot);
     }
     if (table->room > LEAST && table->buckets <= table->room / 4)

@@ -56,6 +56,7 @@ void dli_multi_ref(struct dli_multi *multi)
 void dli_multi_unref(struct dli_multi *multi)
 {
     struct dli_client *client = multi->client;
+    struct dli_pause *pause;
 
     if (__atomic_sub_fetch(&multi->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return;
@@ -63,8 +64,8 @@ void dli_multi_unref(struct dli_multi *multi)
         dli_entry_handle(multi->member[i].entry, -1);
         dli_entry_unref(multi->member[i].entry);
     }
-    for (struct dli_pause *pause = multi->paused, *next; pause; pause = next) {
-        next = pause->next;
+    while ((pause = multi->paused)) {
+        multi->paused = pause->next;
         free(pause);
     }
     free(multi);

@@ -157,8 +157,10 @@ void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_st
 /* A release that is cut off is complete. An acquisition ends with DLOCK_CLOSED, and nothing of it is held any more. */
 void dli_run_end(struct dli_run *cut_off)
 {
-    for (struct dli_run *run = cut_off, *next; run; run = next) {
-        next = run->next;
+    struct dli_run *run;
+
+    while ((run = cut_off)) {
+        cut_off = run->next;
         if (!run->releasing) {
             leave(run);
             note(run, DLOCK_CLOSED);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "sys/sys.h"
 
 static int answered_last(struct dli_operation *operation)
@@ -81,15 +82,14 @@ static void keep_own(struct dli_operation *operation)
 {
     struct dli_request *request = operation->request;
     const char *in = dli_options_text(&operation->client->options, DLI_OPT_NAMESPACE);
-    size_t prefix = strlen(in), kept = 0, next;
+    size_t prefix = strlen(in), kept = 0;
 
     if (prefix == 0)
         return;
-    for (size_t at = 0; at < request->list.size; at = next) {
+    for (size_t at = 0, size; at < request->list.size; at += size) {
         const char *name = request->list.names + at;
-        size_t size = strlen(name) + 1;
 
-        next = at + size;
+        size = strlen(name) + 1;
         if (size <= prefix + 2 || memcmp(name, in, prefix) != 0 || name[prefix] != ':')
             continue;
         memmove(request->list.names + kept, name + prefix + 1, size - prefix - 1);
@@ -280,8 +280,9 @@ static int go_on(struct dli_operation *operation)
 static int answered_change(struct dli_operation *operation)
 {
     operation->sent |= operation->request->sent;
-    operation->value =
-        strcmp(operation->request->change.what, "set") == 0 ? -1 : operation->sum + operation->request->change.value;
+    operation->value = strcmp(operation->request->change.what, "set") == 0
+                           ? -1
+                           : dli_plus(operation->sum, operation->request->change.value);
     if (operation->status == DLOCK_OK && operation->request->change.more && dli_now() < operation->end)
         return go_on(operation);
     if (operation->status == DLOCK_UNREACHABLE && operation->sent && ++operation->tries < CHANGE_TRIES)

@@ -171,18 +171,21 @@ static int step_part(struct part *part, int64_t now)
     return part->over;
 }
 
+static void step_exam(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_exam *exam = DLI_OBJECT(link, struct dli_etcd_exam, link);
+    const int64_t *now = owner;
+    int over = 0;
+
+    for (int i = 0; i < exam->count; i++)
+        over += step_part(&exam->part[i], *now);
+    if (over == exam->count || exam->failed)
+        finish(exam);
+}
+
 void dli_etcd_exams_step(struct dli_etcd *etcd, int64_t now)
 {
-    for (struct dli_link *link = etcd->exams.next, *next; link != &etcd->exams; link = next) {
-        struct dli_etcd_exam *exam = DLI_OBJECT(link, struct dli_etcd_exam, link);
-        int over = 0;
-
-        next = link->next;
-        for (int i = 0; i < exam->count; i++)
-            over += step_part(&exam->part[i], now);
-        if (over == exam->count || exam->failed)
-            finish(exam);
-    }
+    dli_list_each(&etcd->exams, step_exam, &now);
 }
 
 int64_t dli_etcd_exams_alarm(const struct dli_etcd *etcd)

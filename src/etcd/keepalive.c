@@ -101,21 +101,18 @@ static void alive_ended(struct dli_grpc_call *call)
 }
 
 /* Jobs that wait for a keep-alive do not wait longer than they may. */
-static void expire_parked(struct dli_etcd_session *session, int64_t now)
+static void expire_parked(void *owner, struct dli_link *link)
 {
-    for (struct dli_link *link = session->parked.next, *next; link != &session->parked; link = next) {
-        struct dli_job *job = dli_etcd_job_at(link);
+    struct dli_job *job = dli_etcd_job_at(link);
+    const struct dli_grpc *grpc = &dli_etcd_at(job->base.lane)->grpc;
+    const int64_t *now = owner;
 
-        next = link->next;
-        if (now < job->request.deadline)
-            continue;
-        dli_list_remove(link);
-        job->request.sent = 1;
-        dli_etcd_fail(job, DLOCK_UNREACHABLE,
-                      session->etcd->grpc.reason.code != DLOCK_OK ? session->etcd->grpc.reason.message
-                                                                  : "No keep-alive was answered in time.");
-        next = session->parked.next;
-    }
+    if (*now < job->request.deadline)
+        return;
+    dli_list_remove(link);
+    job->request.sent = 1;
+    dli_etcd_fail(job, DLOCK_UNREACHABLE,
+                  grpc->reason.code != DLOCK_OK ? grpc->reason.message : "No keep-alive was answered in time.");
 }
 
 void dli_etcd_sessions_doubt(struct dli_etcd *etcd)
@@ -124,8 +121,13 @@ void dli_etcd_sessions_doubt(struct dli_etcd *etcd)
         DLI_OBJECT(link, struct dli_etcd_session, link)->ask_at = 0;
 }
 
-static void step_session(struct dli_etcd_session *session, int64_t now)
+static void step_session(void *owner, struct dli_link *link)
 {
+    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+    int64_t now = *(const int64_t *)owner;
+
+    if (!session->id)
+        return;
     if (now >= ends(session)) {
         dli_etcd_session_lost(session);
         return;
@@ -134,24 +136,22 @@ static void step_session(struct dli_etcd_session *session, int64_t now)
         dli_grpc_leave(&session->etcd->grpc, "does not answer keep-alives");
     else if (!session->asked && now >= session->ask_at)
         ask(session, now);
-    expire_parked(session, now);
+    dli_list_each(&session->parked, expire_parked, owner);
+}
+
+static void step_ended(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+    const int64_t *now = owner;
+
+    if (!session->call.grpc && *now >= session->ask_at)
+        dli_etcd_revoke(session);
 }
 
 void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now)
 {
-    for (struct dli_link *link = etcd->sessions.next, *next; link != &etcd->sessions; link = next) {
-        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-
-        next = link->next;
-        if (session->id)
-            step_session(session, now);
-    }
-    for (struct dli_link *link = etcd->ended.next; link != &etcd->ended; link = link->next) {
-        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-
-        if (!session->call.grpc && now >= session->ask_at)
-            dli_etcd_revoke(session);
-    }
+    dli_list_each(&etcd->sessions, step_session, &now);
+    dli_list_each(&etcd->ended, step_ended, &now);
 }
 
 static int64_t alarm_of(const struct dli_etcd_session *session)

@@ -145,18 +145,20 @@ static struct dli_etcd_round *resting(const struct dli_link *link)
     return dli_etcd_round_of(dli_etcd_job_at(link));
 }
 
+static void rested(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_round *round = resting(link);
+    const int64_t *now = owner;
+
+    if (*now < round->again_at)
+        return;
+    dli_list_remove(link);
+    dli_etcd_round_go(round->job, round->phase);
+}
+
 void dli_etcd_rounds_step(struct dli_etcd *etcd, int64_t now)
 {
-    for (struct dli_link *link = etcd->resting.next, *next; link != &etcd->resting; link = next) {
-        struct dli_etcd_round *round = resting(link);
-
-        next = link->next;
-        if (now < round->again_at)
-            continue;
-        dli_list_remove(link);
-        dli_etcd_round_go(round->job, round->phase);
-        next = etcd->resting.next; /* the phase may have changed the list */
-    }
+    dli_list_each(&etcd->resting, rested, &now);
 }
 
 int64_t dli_etcd_rounds_alarm(const struct dli_etcd *etcd)

@@ -212,27 +212,33 @@ void dli_etcd_session_lost(struct dli_etcd_session *session)
     dli_etcd_hint_all(etcd);
 }
 
+static void end_at_server(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+    (void)owner;
+    dli_grpc_cancel(&session->call);
+    if (session->id)
+        dli_etcd_revoke(session);
+}
+
+static void end_parked(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+    struct dli_link *parked;
+
+    (void)owner;
+    while ((parked = dli_list_pop(&session->parked)))
+        dli_etcd_fail(dli_etcd_job_at(parked), DLOCK_CLOSED, "the client was closed");
+}
+
 void dli_etcd_sessions_end(struct dli_etcd *etcd)
 {
-    struct dli_link *link;
-
-    for (link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
-        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-
-        dli_grpc_cancel(&session->call);
-        if (session->id)
-            dli_etcd_revoke(session);
-    }
+    dli_list_each(&etcd->sessions, end_at_server, NULL);
     dli_grpc_cancel(&etcd->alive);
     dli_grpc_cancel(&etcd->watches);
     dli_grpc_drain(&etcd->grpc, dli_now() + LAST);
-    for (link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
-        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-        struct dli_link *parked;
-
-        while ((parked = dli_list_pop(&session->parked)))
-            dli_etcd_fail(dli_etcd_job_at(parked), DLOCK_CLOSED, "the client was closed");
-    }
+    dli_list_each(&etcd->sessions, end_parked, NULL);
 }
 
 void dli_etcd_sessions_free(struct dli_etcd *etcd)

@@ -31,7 +31,7 @@ static struct dli_memory_cell **bucket_of(const struct dli_world *world, uint32_
 static void grow(struct dli_world *world)
 {
     size_t before = (size_t)1 << world->bits;
-    struct dli_memory_cell **old = world->bucket, *cell, *next;
+    struct dli_memory_cell **old = world->bucket, *cell;
 
     if (world->cells < 2 * before || world->bits == MOST_BITS)
         return;
@@ -41,10 +41,10 @@ static void grow(struct dli_world *world)
     }
     world->bits++;
     for (size_t i = 0; i < before; i++)
-        for (cell = old[i]; cell; cell = next) {
+        while ((cell = old[i])) {
             struct dli_memory_cell **bucket = bucket_of(world, cell->hash);
 
-            next = cell->next;
+            old[i] = cell->next;
             cell->next = *bucket;
             *bucket = cell;
         }
@@ -82,32 +82,32 @@ static int lives(const struct dli_world *world, const struct dli_memory_waiter *
     return waiter->until > dli_now() && dli_memory_store_of(world, waiter->owner);
 }
 
-static int end_holds(struct dli_memory_cell *cell, int64_t now)
-{
-    int ended = 0;
+/* What is left of a cell when all is gone that has ended. */
+struct rest {
+    struct dli_world *world;
+    struct dli_memory_cell *cell;
+    int64_t now;
+    int ended; /* something has */
+};
 
-    for (struct dli_link *link = cell->holds.next, *next; link != &cell->holds; link = next) {
-        next = link->next;
-        if (dli_memory_hold_at(link)->ends > now)
-            continue;
-        dli_memory_let_go(cell, dli_memory_hold_at(link));
-        ended = 1;
-    }
-    return ended;
+static void end_hold(void *owner, struct dli_link *link)
+{
+    struct rest *rest = owner;
+
+    if (dli_memory_hold_at(link)->ends > rest->now)
+        return;
+    dli_memory_let_go(rest->cell, dli_memory_hold_at(link));
+    rest->ended = 1;
 }
 
-static int end_places(const struct dli_world *world, struct dli_memory_cell *cell)
+static void end_place(void *owner, struct dli_link *link)
 {
-    int ended = 0;
+    struct rest *rest = owner;
 
-    for (struct dli_link *link = cell->line.next, *next; link != &cell->line; link = next) {
-        next = link->next;
-        if (lives(world, dli_memory_waiter_at(link)))
-            continue;
-        dli_memory_unstand(dli_memory_waiter_at(link));
-        ended = 1;
-    }
-    return ended;
+    if (lives(rest->world, dli_memory_waiter_at(link)))
+        return;
+    dli_memory_unstand(dli_memory_waiter_at(link));
+    rest->ended = 1;
 }
 
 static int is_empty(const struct dli_memory_cell *cell)
@@ -118,34 +118,44 @@ static int is_empty(const struct dli_memory_cell *cell)
 static void settle(struct dli_world *world, struct dli_memory_cell *cell)
 {
     int64_t now = dli_memory_now(world);
-    int ended = end_holds(cell, now) | end_places(world, cell);
+    struct rest rest = {.world = world, .cell = cell, .now = now};
 
+    dli_list_each(&cell->holds, end_hold, &rest);
+    dli_list_each(&cell->line, end_place, &rest);
     if (cell->token_until <= now && dli_list_empty(&cell->holds))
         cell->token = 0;
     if (cell->gate <= now)
         cell->gate = 0;
     if (is_empty(cell))
         cell->shape = 0;
-    if (ended)
+    if (rest.ended)
         dli_memory_wake(world, cell);
+}
+
+static int is_done(const struct dli_memory_cell *cell)
+{
+    return is_empty(cell) && !cell->gate && !cell->token;
 }
 
 void dli_memory_done(struct dli_world *world, struct dli_memory_cell *cell)
 {
-    if (cell && is_empty(cell) && !cell->gate && !cell->token)
+    if (cell && is_done(cell))
         cell_free(world, cell);
 }
 
 /* Each new cell removes what is left of some others. */
 static void sweep(struct dli_world *world)
 {
-    struct dli_memory_cell *cell, *next;
+    struct dli_memory_cell **at;
 
     world->swept = (world->swept + 1) & (((size_t)1 << world->bits) - 1);
-    for (cell = world->bucket[world->swept]; cell; cell = next) {
-        next = cell->next;
-        settle(world, cell);
-        dli_memory_done(world, cell);
+    at = &world->bucket[world->swept];
+    while (*at) {
+        settle(world, *at);
+        if (is_done(*at))
+            cell_free(world, *at);
+        else
+            at = &(*at)->next;
     }
 }
 

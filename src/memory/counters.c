@@ -57,21 +57,29 @@ static int64_t permits_out(const struct dli_memory_cell *cell)
     return out;
 }
 
+struct reclaimed {
+    struct dli_memory_cell *cell;
+    int64_t since, back;
+};
+
+static void reclaim_one(void *owner, struct dli_link *link)
+{
+    struct dli_memory_hold *hold = dli_memory_hold_at(link);
+    struct reclaimed *all = owner;
+
+    if (hold->silent >= all->since)
+        return;
+    all->back += all->cell->there ? hold->permits : 0;
+    dli_memory_let_go(all->cell, hold);
+}
+
 /* Permits of holders whose clients have been silent for so long come back. */
 static int64_t reclaim(struct dli_world *world, struct dli_memory_cell *cell, int64_t silent_ms)
 {
-    int64_t since = dli_memory_now(world) - silent_ms * DLI_MEMORY_MS, back = 0;
+    struct reclaimed all = {.cell = cell, .since = dli_memory_now(world) - silent_ms * DLI_MEMORY_MS};
 
-    for (struct dli_link *link = cell->holds.next, *next; link != &cell->holds; link = next) {
-        struct dli_memory_hold *hold = dli_memory_hold_at(link);
-
-        next = link->next;
-        if (hold->silent >= since)
-            continue;
-        back += cell->there ? hold->permits : 0;
-        dli_memory_let_go(cell, hold);
-    }
-    return back;
+    dli_list_each(&cell->holds, reclaim_one, &all);
+    return all.back;
 }
 
 static int is_word(const struct dli_request *request, const char *word)

@@ -60,16 +60,18 @@ void dli_memory_key_done(struct dli_world *world, struct dli_memory_key *key)
     free(key);
 }
 
+static void free_key(void *owner, struct dli_link *link)
+{
+    struct dli_memory_key *key = DLI_OBJECT(link, struct dli_memory_key, link);
+
+    if (key->value)
+        dli_memory_key_set(owner, key, NULL, 0, INT64_MAX);
+    dli_memory_key_done(owner, key);
+}
+
 void dli_memory_free_keys(struct dli_world *world)
 {
-    for (struct dli_link *link = world->each_key.next, *next; link != &world->each_key; link = next) {
-        struct dli_memory_key *key = DLI_OBJECT(link, struct dli_memory_key, link);
-
-        next = link->next;
-        if (key->value)
-            dli_memory_key_set(world, key, NULL, 0, INT64_MAX);
-        dli_memory_key_done(world, key);
-    }
+    dli_list_each(&world->each_key, free_key, world);
 }
 
 /* ---- finding */

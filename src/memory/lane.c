@@ -159,18 +159,15 @@ dlock_status dli_memory_push(struct dli_lane *lane, struct dli_request *request)
 
 /* ---- the lane's thread */
 
-/* world.mutex held: let the requests act whose time has come. */
-static void act(struct dli_lane *lane)
+/* world.mutex held: let a request act, if its time has come. */
+static void act(void *owner, struct dli_link *link)
 {
-    struct dli_link *link = lane->jobs.next, *next;
+    struct dli_lane *lane = owner;
 
-    for (; link != &lane->jobs; link = next) {
-        next = link->next;
-        if (!is_over(lane, DLI_OBJECT(link, struct dli_memory_job, link), dli_now()))
-            continue;
-        dli_list_remove(link);
-        dli_list_append(&lane->over, link);
-    }
+    if (!is_over(lane, DLI_OBJECT(link, struct dli_memory_job, link), dli_now()))
+        return;
+    dli_list_remove(link);
+    dli_list_append(&lane->over, link);
 }
 
 /* Returns whether there was something to do. */
@@ -182,7 +179,7 @@ static int do_jobs(struct dli_lane *lane)
 
     pthread_mutex_lock(&world->mutex);
     lane->fresh = 0;
-    act(lane);
+    dli_list_each(&lane->jobs, act, lane);
     pthread_mutex_unlock(&world->mutex);
     some = !dli_list_empty(&lane->over);
     while ((link = dli_list_pop(&lane->over))) {

@@ -135,9 +135,11 @@ static int listen_to(struct dli_zk_check *check)
     return check->in.size > 0 ? 1 : -1;
 }
 
-static void step(struct dli_zk_check *check, int64_t now)
+static void step(void *owner, struct dli_link *link)
 {
+    struct dli_zk_check *check = DLI_OBJECT(link, struct dli_zk_check, link);
     struct dli_conn *conn = check->conn;
+    int64_t now = *(const int64_t *)owner;
     int said = 0;
 
     if (dli_conn_under_way(conn))
@@ -162,10 +164,7 @@ static void step(struct dli_zk_check *check, int64_t now)
 
 void dli_zk_checks_step(struct dli_zk *zk, int64_t now)
 {
-    for (struct dli_link *link = zk->checks.next, *after; link != &zk->checks; link = after) {
-        after = link->next;
-        step(DLI_OBJECT(link, struct dli_zk_check, link), now);
-    }
+    dli_list_each(&zk->checks, step, &now);
 }
 
 int64_t dli_zk_checks_alarm(const struct dli_zk *zk)

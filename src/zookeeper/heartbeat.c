@@ -87,20 +87,18 @@ void dli_zk_resume(struct dli_zk_session *session)
 }
 
 /* Jobs that wait for a heartbeat do not wait longer than they may. */
-static void expire_parked(struct dli_zk_session *session, int64_t now)
+static void expire_parked(void *owner, struct dli_link *link)
 {
-    for (struct dli_link *link = session->parked.next, *next; link != &session->parked; link = next) {
-        struct dli_job *job = dli_zk_job_at(link);
+    struct dli_job *job = dli_zk_job_at(link);
+    const dlock_error *reason = &job->session->reason;
+    const int64_t *now = owner;
 
-        next = link->next;
-        if (now < job->request.deadline)
-            continue;
-        dli_list_remove(link);
-        job->request.sent = 1;
-        dli_zk_fail(job, DLOCK_UNREACHABLE,
-                    session->reason.code != DLOCK_OK ? session->reason.message : "No heartbeat was answered in time.");
-        next = session->parked.next;
-    }
+    if (*now < job->request.deadline)
+        return;
+    dli_list_remove(link);
+    job->request.sent = 1;
+    dli_zk_fail(job, DLOCK_UNREACHABLE,
+                reason->code != DLOCK_OK ? reason->message : "No heartbeat was answered in time.");
 }
 
 /* ---- heartbeats */
@@ -135,8 +133,11 @@ void dli_zk_beat_ended(struct dli_zk_call *call)
 
 /* ---- steps */
 
-static void step_session(struct dli_zk_session *session, int64_t now)
+static void step_session(void *owner, struct dli_link *link)
 {
+    struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+    int64_t now = *(const int64_t *)owner;
+
     dli_zk_link_step(session, now);
     if (session->over)
         return;
@@ -148,11 +149,14 @@ static void step_session(struct dli_zk_session *session, int64_t now)
         beat(session, now);
     if (session->beat.session)
         dli_zk_link_step(session, now);
-    expire_parked(session, now);
+    dli_list_each(&session->parked, expire_parked, owner);
 }
 
-static void step_ended(struct dli_zk_session *session, int64_t now)
+static void step_ended(void *owner, struct dli_link *link)
 {
+    struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+    int64_t now = *(const int64_t *)owner;
+
     if (now < session->gone) {
         dli_zk_say_bye(session);
         dli_zk_link_step(session, now);
@@ -163,14 +167,8 @@ static void step_ended(struct dli_zk_session *session, int64_t now)
 
 void dli_zk_sessions_step(struct dli_zk *zk, int64_t now)
 {
-    for (struct dli_link *link = zk->sessions.next, *next; link != &zk->sessions; link = next) {
-        next = link->next;
-        step_session(DLI_OBJECT(link, struct dli_zk_session, link), now);
-    }
-    for (struct dli_link *link = zk->ended.next, *next; link != &zk->ended; link = next) {
-        next = link->next;
-        step_ended(DLI_OBJECT(link, struct dli_zk_session, link), now);
-    }
+    dli_list_each(&zk->sessions, step_session, &now);
+    dli_list_each(&zk->ended, step_ended, &now);
 }
 
 static int64_t alarm_of(const struct dli_zk_session *session)

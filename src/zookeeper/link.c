@@ -268,25 +268,34 @@ static void send_waiting(struct dli_zk_session *session, int64_t now)
     }
 }
 
+struct lateness {
+    const struct dli_zk_session *session;
+    int64_t now;
+    int silent; /* the member is silent since one of those that are late was sent */
+};
+
+static void end_if_late(void *owner, struct dli_link *link)
+{
+    struct dli_zk_call *call = DLI_OBJECT(link, struct dli_zk_call, link);
+    struct lateness *late = owner;
+    const struct dli_zk_session *session = late->session;
+    dlock_error reason = session->reason;
+
+    if (late->now < call->deadline)
+        return;
+    late->silent |= call->sent && call->sent_at > session->heard && late->now > call->sent_at + SILENCE;
+    if (call->sent || reason.code == DLOCK_OK || session->phase == DLI_ZK_UP)
+        dli_fail(&reason, DLOCK_UNREACHABLE, "The member %s did not answer in time.", session->conn->target->text);
+    dli_zk_call_fail(call, &reason);
+}
+
 /* End the calls of a list whose time is over. Returns whether the member is silent since one of them was sent. */
 static int end_late(struct dli_zk_session *session, struct dli_link *list, int64_t now)
 {
-    int silent = 0;
+    struct lateness late = {.session = session, .now = now};
 
-    for (struct dli_link *link = list->next, *next; link != list; link = next) {
-        struct dli_zk_call *call = DLI_OBJECT(link, struct dli_zk_call, link);
-        dlock_error reason = session->reason;
-
-        next = link->next;
-        if (now < call->deadline)
-            continue;
-        silent |= call->sent && call->sent_at > session->heard && now > call->sent_at + SILENCE;
-        if (call->sent || reason.code == DLOCK_OK || session->phase == DLI_ZK_UP)
-            dli_fail(&reason, DLOCK_UNREACHABLE, "The member %s did not answer in time.", session->conn->target->text);
-        dli_zk_call_fail(call, &reason);
-        next = list->next; /* ended may have changed the list */
-    }
-    return silent;
+    dli_list_each(list, end_if_late, &late);
+    return late.silent;
 }
 
 void dli_zk_link_step(struct dli_zk_session *session, int64_t now)

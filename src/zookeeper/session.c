@@ -173,40 +173,55 @@ void dli_zk_session_lost(struct dli_zk_session *session)
 
 /* ---- the end of all */
 
+static void step_bye(void *owner, struct dli_link *link)
+{
+    struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+
+    (void)owner;
+    if (session->bye.session)
+        dli_zk_link_step(session, dli_now());
+}
+
+/* One that has not said good-bye yet. NULL: all have. */
+static const struct dli_zk_session *one_open(const struct dli_zk *zk)
+{
+    for (const struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next)
+        if (DLI_OBJECT(link, struct dli_zk_session, link)->bye.session)
+            return DLI_OBJECT(link, struct dli_zk_session, link);
+    return NULL;
+}
+
 /* Step all until each has said good-bye, or its connection is lost. */
 static void drain(struct dli_zk *zk, int64_t deadline)
 {
-    for (int64_t now = dli_now(); now < deadline; now = dli_now()) {
-        const struct dli_zk_session *open = NULL;
+    while (dli_now() < deadline) {
+        const struct dli_zk_session *open;
 
-        for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next) {
-            struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
-
-            if (session->bye.session)
-                dli_zk_link_step(session, now);
-            if (session->bye.session)
-                open = session;
-        }
-        if (!open)
+        dli_list_each(&zk->sessions, step_bye, NULL);
+        if (!(open = one_open(zk)))
             return;
         dli_conn_wait(open->conn, dli_conn_poll(open->conn).events, deadline);
     }
+}
+
+static void end_session(void *owner, struct dli_link *link)
+{
+    struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+    const dlock_error *reason = owner;
+    struct dli_link *parked;
+
+    dli_zk_cancel(&session->beat);
+    dli_zk_link_fail(session, reason, 0);
+    while ((parked = dli_list_pop(&session->parked)))
+        dli_zk_fail(dli_zk_job_at(parked), DLOCK_CLOSED, reason->message);
+    dli_zk_say_bye(session);
 }
 
 void dli_zk_sessions_end(struct dli_zk *zk)
 {
     dlock_error reason = {.code = DLOCK_CLOSED, .message = "the client was closed"};
 
-    for (struct dli_link *link = zk->sessions.next; link != &zk->sessions; link = link->next) {
-        struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
-        struct dli_link *parked;
-
-        dli_zk_cancel(&session->beat);
-        dli_zk_link_fail(session, &reason, 0);
-        while ((parked = dli_list_pop(&session->parked)))
-            dli_zk_fail(dli_zk_job_at(parked), DLOCK_CLOSED, reason.message);
-        dli_zk_say_bye(session);
-    }
+    dli_list_each(&zk->sessions, end_session, &reason);
     drain(zk, dli_now() + LAST);
 }
 

@@ -16,6 +16,7 @@
         }                                                                                                              \
     } while (0)
 
+void lists(void);
 void numbers(void);
 void texts(void);
 

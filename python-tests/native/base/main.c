@@ -8,7 +8,7 @@
 static const struct part {
     const char *name;
     void (*run)(void);
-} parts[] = {{"numbers", numbers}, {"texts", texts}};
+} parts[] = {{"lists", lists}, {"numbers", numbers}, {"texts", texts}};
 
 int main(int argc, char **argv)
 {

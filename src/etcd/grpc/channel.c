@@ -308,25 +308,34 @@ static void late(struct dli_grpc_call *call, const char *member)
     dli_grpc_ended(call);
 }
 
+struct lateness {
+    struct dli_grpc *grpc;
+    int64_t now;
+    int silent; /* one of those that are late began after the last sign of life */
+};
+
+static void end_if_late(void *owner, struct dli_link *link)
+{
+    struct dli_grpc_call *call = DLI_OBJECT(link, struct dli_grpc_call, link);
+    struct lateness *lateness = owner;
+    struct dli_grpc *grpc = lateness->grpc;
+
+    if (lateness->now < call->deadline)
+        return;
+    lateness->silent |= call->began > grpc->heard || grpc->count > 1;
+    if (!call->sent && grpc->reason.code != DLOCK_OK && (!grpc->session || grpc->hold))
+        fail_call(call, &grpc->reason);
+    else
+        late(call, grpc->conn->target->text);
+}
+
 /* End the calls of a list whose time is over. Returns whether there were any that began after the last sign of life. */
 static int end_late(struct dli_grpc *grpc, struct dli_link *list, int64_t now)
 {
-    int silent = 0;
+    struct lateness lateness = {.grpc = grpc, .now = now};
 
-    for (struct dli_link *link = list->next, *next; link != list; link = next) {
-        struct dli_grpc_call *call = DLI_OBJECT(link, struct dli_grpc_call, link);
-
-        next = link->next;
-        if (now < call->deadline)
-            continue;
-        silent |= call->began > grpc->heard || grpc->count > 1;
-        if (!call->sent && grpc->reason.code != DLOCK_OK && (!grpc->session || grpc->hold))
-            fail_call(call, &grpc->reason);
-        else
-            late(call, grpc->conn->target->text);
-        next = list->next; /* ended may have changed the list */
-    }
-    return silent;
+    dli_list_each(list, end_if_late, &lateness);
+    return lateness.silent;
 }
 
 void dli_grpc_step(struct dli_grpc *grpc, int64_t now)

@@ -303,15 +303,17 @@ static struct dli_survey *first(struct dli_cluster *cluster)
 
 void dli_survey_step(struct dli_cluster *cluster, int64_t now)
 {
-    struct dli_survey *survey = first(cluster), *next;
+    struct dli_survey *survey = first(cluster);
     dlock_status status;
 
-    for (; survey; survey = next) {
-        next = survey->next;
-        if (!go_on(survey, now, &status))
-            continue;
-        take_off(survey);
-        finish(survey, status);
+    while (survey) {
+        if (go_on(survey, now, &status)) {
+            take_off(survey);
+            finish(survey, status);
+            survey = first(cluster); /* the list may be another one now */
+        } else {
+            survey = survey->next;
+        }
     }
 }
 

@@ -367,12 +367,12 @@ static void put_back(struct dli_lane *lane, struct dli_route *route)
 
 void dli_route_step(struct dli_lane *lane, int64_t now)
 {
-    struct dli_route *route = take_parked(lane, 0), *next;
+    struct dli_route *route, *parked = take_parked(lane, 0);
     uint32_t version = __atomic_load_n(&lane->cluster->version, __ATOMIC_ACQUIRE);
 
     lane->parked_at = INT64_MAX;
-    for (; route; route = next) {
-        next = route->next;
+    while ((route = parked)) {
+        parked = route->next;
         if (now >= route->job.call.deadline || has_no_map(route))
             end_without_server(route);
         else if (now >= route->at || (!route->firm && route->version != version))
@@ -384,10 +384,10 @@ void dli_route_step(struct dli_lane *lane, int64_t now)
 
 void dli_route_shut(struct dli_lane *lane)
 {
-    struct dli_route *route = take_parked(lane, 1), *next;
+    struct dli_route *route, *parked = take_parked(lane, 1);
 
-    for (; route; route = next) {
-        next = route->next;
+    while ((route = parked)) {
+        parked = route->next;
         dli_fail(route->job.request.reason, DLOCK_CLOSED, "the client was closed");
         end(route, DLOCK_CLOSED);
     }

@@ -168,10 +168,10 @@ static struct dli_channel *take_gone(struct dli_cluster *cluster, enum gone reas
 static void notify_gone(struct dli_cluster *cluster, enum gone reason, int which)
 {
     struct dli_store *store = &cluster->store;
-    struct dli_channel *channel = take_gone(cluster, reason, which), *next;
+    struct dli_channel *channel, *gone = take_gone(cluster, reason, which);
 
-    for (; channel; channel = next) {
-        next = channel->next;
+    while ((channel = gone)) {
+        gone = channel->next;
         if (reason != GONE_STALE)
             dli_message_channel(store, channel->name, channel->size, store->hooks->unsubscribed);
         free(channel);

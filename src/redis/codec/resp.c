@@ -76,9 +76,9 @@ static void *arena_take(struct dli_reader *reader, size_t size)
 /* Forget the reply. One chunk of the usual size is kept, the others are freed. */
 static void arena_clear(struct dli_reader *reader)
 {
-    struct chunk *keep = NULL, *next;
-    for (struct chunk *chunk = reader->chunks; chunk; chunk = next) {
-        next = chunk->next;
+    struct chunk *keep = NULL, *chunk;
+    while ((chunk = reader->chunks)) {
+        reader->chunks = chunk->next;
         if (!keep && chunk->size == CHUNK)
             keep = chunk;
         else

@@ -77,26 +77,22 @@ void dli_pipe_push_urgent(struct dli_pipe *pipe, struct dli_call *call)
 /* Move pushed calls behind the waiting ones, oldest first. leave becomes the value of pushed. */
 static void collect(struct dli_pipe *pipe, struct dli_call *leave)
 {
-    struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL;
+    struct dli_call *newest = __atomic_load_n(&pipe->pushed, __ATOMIC_RELAXED), *oldest = NULL, *call;
 
     if (newest == leave || newest == &shut)
         return;
     __atomic_add_fetch(&pipe->open_slot, 1, __ATOMIC_RELAXED);
     newest = __atomic_exchange_n(&pipe->pushed, leave, __ATOMIC_ACQUIRE);
-    while (newest) {
-        struct dli_call *next = newest->next;
-
-        newest->next = oldest;
-        oldest = newest;
-        newest = next;
+    while ((call = newest)) {
+        newest = call->next;
+        call->next = oldest;
+        oldest = call;
     }
-    while (oldest) {
-        struct dli_call *next = oldest->next;
-
-        if (oldest->deadline < pipe->deadline)
-            pipe->deadline = oldest->deadline;
-        append(&pipe->waiting_end, oldest);
-        oldest = next;
+    while ((call = oldest)) {
+        oldest = call->next;
+        if (call->deadline < pipe->deadline)
+            pipe->deadline = call->deadline;
+        append(&pipe->waiting_end, call);
     }
 }
 
@@ -104,13 +100,12 @@ static void collect(struct dli_pipe *pipe, struct dli_call *leave)
 static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now,
                         dlock_status status, int64_t *min)
 {
-    struct dli_call *call = *list;
+    struct dli_call *call, *all = *list;
 
     *list = NULL;
     *end = list;
-    while (call) {
-        struct dli_call *next = call->next;
-
+    while ((call = all)) {
+        all = call->next;
         if (call->deadline > now) {
             append(end, call);
             *min = call->deadline < *min ? call->deadline : *min;
@@ -121,7 +116,6 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
                      pipe->conn->reason.message);
             dli_pipe_complete(pipe, call, status, 0, NULL);
         }
-        call = next;
     }
 }
 

@@ -58,15 +58,13 @@ static void connection_lost(struct dli_pipe *pipe, int64_t now)
 /* Connecting failed: waiting calls are answered now, not at their deadline. */
 static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, dlock_status status)
 {
-    struct dli_call *call = *list;
+    struct dli_call *call, *all = *list;
 
     *list = NULL;
     *end = list;
-    while (call) {
-        struct dli_call *next = call->next;
-
+    while ((call = all)) {
+        all = call->next;
         dli_pipe_complete(pipe, call, status, 0, NULL);
-        call = next;
     }
 }
 

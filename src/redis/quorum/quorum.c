@@ -150,13 +150,11 @@ static struct dli_ballot *take_inbox(struct dli_lane *lane)
 
 static void start_rounds(struct dli_lane *lane)
 {
-    struct dli_ballot *ballot = take_inbox(lane);
+    struct dli_ballot *ballot, *inbox = take_inbox(lane);
 
-    while (ballot) {
-        struct dli_ballot *next = ballot->next;
-
+    while ((ballot = inbox)) {
+        inbox = ballot->next;
         dli_round_start(lane, ballot, dli_now());
-        ballot = next;
     }
 }
 
@@ -224,7 +222,7 @@ static void awake(struct dli_lane *lane)
 static void shut(struct dli_lane *lane)
 {
     const struct dli_quorum *quorum = lane->quorum;
-    struct dli_ballot *ballot;
+    struct dli_ballot *ballot, *inbox;
 
     pthread_mutex_lock(&lane->mutex);
     lane->shut = 1;
@@ -232,13 +230,11 @@ static void shut(struct dli_lane *lane)
     for (int i = 0; i < quorum->count; i++)
         quorum->node[i].store->ops->shut(lane->lane[i]);
     dli_round_wake_all(lane, dli_now(), 1);
-    ballot = take_inbox(lane);
-    while (ballot) {
-        struct dli_ballot *next = ballot->next;
-
+    inbox = take_inbox(lane);
+    while ((ballot = inbox)) {
+        inbox = ballot->next;
         ballot->request.sent = ballot->request.refused = 0;
         dli_ballot_answer(lane, ballot, DLOCK_CLOSED);
-        ballot = next;
     }
     dli_lane_wake_sleepers(lane);
 }
