@@ -608,6 +608,19 @@ ALL_HEAR = Mutant(730, "a message about a subscription concerns all holds of the
     ("client/subscription.c", "entry->waitlist && !entry->kind->own_channel)\n        each_follower(", "!entry->waitlist && !entry->kind->own_channel)\n        each_follower("),
 ))  # fmt: skip
 
+# Found by test_parked.py, of many waiters that end at a time.
+PARKED = (
+    (Mutant(1410, "a visit of a waiter visits the next one from within", edits=(
+        ("client/waitlist.c", "due |= dli_entry_visit_only(some[i], NULL);", "dli_entry_visit(some[i], NULL);"),
+    )), "api/test_parked.py", "test_no_memory"),
+    (Mutant(1411, "a waiter asks at once behind one that has gone", edits=(
+        ("client/waitlist.c", "REST = DLI_MS", "REST = -DLI_MS"),
+    )), "api/test_parked.py", "test_all_waits_end and cancel"),
+    (Mutant(1412, "each waiter meets the closed gate by itself", edits=(
+        ("client/waitlist.c", "entry->due |= DLI_DUE_GATE;", "entry->due |= 0;"),
+    )), "api/test_parked.py", "test_all_waits_end and gate"),
+)  # fmt: skip
+
 OUT_OF_TURN = (
     ("redis/scripts/shared/turns.lua", "  local some, late, soon = call('ZRANGE', turns, 0, DEAF), {}, nil\n", "  local some, late, soon = {}, {}, nil\n"),
 )

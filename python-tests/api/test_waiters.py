@@ -56,8 +56,9 @@ def test_each_waiter_costs_the_same(redis_server: Server, end: str) -> None:
 
 @pytest.mark.no_tsan
 @pytest.mark.parametrize("kind", ["write", "semaphore"])
-def test_each_waiter_of_a_line_costs_the_same(redis_server: Server, kind: str) -> None:
-    linear(costs(redis_server, "drain", kind=kind))
+@pytest.mark.parametrize("end", ["drain", "cancel", "close"])
+def test_each_waiter_of_a_line_costs_the_same(redis_server: Server, kind: str, end: str) -> None:
+    linear(costs(redis_server, end, rounds=3 if end == "drain" else 2, kind=kind))
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test

@@ -72,6 +72,8 @@ struct dli_client {
     int64_t gate_until;      /* loop 0: what the gate message being delivered says */
     int64_t lapsed[2];       /* loop 0: above and up to which lease holds are to be renewed now */
     int64_t begun;           /* atomic: begun calls that did not succeed in memory */
+    struct dli_run *cut_off; /* multi-locks to end, under mutex: multi_submit.c */
+    int cutting;             /* a thread ends them, under mutex */
     struct dli_events events;
     struct dli_findings found;    /* of the last check, under mutex */
     struct dli_watchdog watchdog; /* constant: what the loops share */
@@ -154,11 +156,17 @@ void dli_entry_ref(struct dli_entry *entry);
 void dli_entry_unref(struct dli_entry *entry);
 
 /*
- * Take and release entry.mutex. Release then wakes the caller in woken, ends the multi-locks in cut_off and drops the
- * surplus refs, so the entry may be gone afterwards.
+ * Take and release entry.mutex. Release then wakes the caller in woken, ends the multi-locks in cut_off, visits the waiters of
+ * the name that are to ask now, and drops the surplus refs, so the entry may be gone afterwards.
  */
 void dli_entry_lock(struct dli_entry *entry);
 void dli_entry_unlock(struct dli_entry *entry);
+
+/*
+ * The same without these visits. 1: they are due, and the caller, who has a ref of the parent, calls dli_waitlist_visit. Whoever
+ * visits waiters unlocks them so: a visit may make the next one due, and would be called from within it.
+ */
+int dli_entry_unlock_only(struct dli_entry *entry);
 
 /* Count a lock handle: by is 1 or -1. */
 void dli_entry_handle(struct dli_entry *entry, int by);
@@ -237,8 +245,12 @@ int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, in
  */
 struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
 
-/* Call visit for every hold of the name with entry.mutex held, then pump it. The caller holds no mutex. */
+/*
+ * Call visit for every hold of the name with entry.mutex held, then pump it. The caller holds no mutex. A visit that ends waits
+ * makes nobody ask before all holds were visited. only: as in dli_entry_unlock_only.
+ */
 void dli_hold_each(struct dli_entry *parent, dli_visit_fn *visit);
+int dli_hold_each_only(struct dli_entry *parent, dli_visit_fn *visit);
 
 /* The hold with this grant number, with a ref, or NULL. */
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
@@ -305,6 +317,9 @@ void dli_line_follow(struct dli_entry *entry);
 
 /* Call visit, if it is not NULL, with entry.mutex held, then pump the entry. Drops a ref. The caller holds no mutex. */
 void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit);
+
+/* The same, but release the mutex by dli_entry_unlock_only, and return its answer. */
+int dli_entry_visit_only(struct dli_entry *entry, dli_visit_fn *visit);
 
 /* ---- subscription.c */
 

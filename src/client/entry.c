@@ -42,45 +42,84 @@ void dli_entry_lock(struct dli_entry *entry)
     dli_short_lock(&entry->mutex);
 }
 
-/* What a hold leaves to do when its mutex is released. */
+/* What is left to do when entry.mutex has been released. */
 struct left {
+    struct dli_run *cut_off;
+    uint32_t *woken;
     struct dli_entry *heir;
     struct dli_group *group;
-    int promoted, recheck;
+    int promoted, due, surplus;
 };
 
-static void take_left(struct dli_entry *hold, struct left *left)
+/* Release entry.mutex. A ref is left in surplus, or the caller has one. */
+static void release(struct dli_entry *entry, struct left *left)
 {
-    *left = (struct left){hold->heir, hold->promoting, hold->promoted, hold->recheck};
-    hold->heir = NULL;
-    hold->promoted = hold->recheck = 0;
-}
-
-void dli_entry_unlock(struct dli_entry *entry)
-{
-    struct dli_run *cut_off = entry->cut_off;
-    uint32_t *woken = entry->woken;
-    struct left left = {NULL, NULL, 0, 0};
-    int surplus = entry->surplus;
-
-    if (entry->kind->per_owner)
-        take_left(entry, &left);
+    *left = (struct left){.cut_off = entry->cut_off, .woken = entry->woken, .surplus = entry->surplus};
+    if (entry->kind->per_owner) {
+        left->heir = entry->heir;
+        left->group = entry->promoting;
+        left->promoted = entry->promoted;
+        left->due = entry->due;
+        entry->heir = NULL;
+        entry->promoted = entry->due = 0;
+    }
     entry->surplus = 0;
     entry->woken = NULL;
     entry->cut_off = NULL;
     dli_short_unlock(&entry->mutex);
-    if (left.heir)
-        dli_entry_unlock(left.heir);
-    if (woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
-        dli_futex_wake(woken, -1);
-    if (cut_off)
-        dli_run_end(cut_off);
-    if (left.promoted)
-        dli_waitlist_promote(entry->parent->waitlist, left.group, left.promoted);
-    if (left.recheck)
-        dli_waitlist_recheck(entry->parent);
-    while (surplus-- > 0)
+}
+
+/* Wake and tell. 1: waiters of the name are to be visited. */
+static int tell(struct dli_entry *entry, const struct left *left)
+{
+    if (left->woken) /* the waiter may be freed: then nobody sleeps here, or a sleeper that checks again */
+        dli_futex_wake(left->woken, -1);
+    if (left->cut_off)
+        dli_run_end(left->cut_off);
+    if (!left->promoted && !left->due)
+        return 0;
+    dli_waitlist_due(entry->parent->waitlist, left->group, left->promoted, left->due);
+    return 1;
+}
+
+static void drop(struct dli_entry *entry, int refs)
+{
+    while (refs-- > 0)
         dli_entry_unref(entry);
+}
+
+/* The heir has no heir: it has just got the grant. */
+static int release_both(struct dli_entry *entry, struct left *left)
+{
+    struct left of_heir;
+    int due;
+
+    release(entry, left);
+    if (!left->heir)
+        return tell(entry, left);
+    release(left->heir, &of_heir);
+    due = tell(left->heir, &of_heir);
+    due |= tell(entry, left);
+    drop(left->heir, of_heir.surplus);
+    return due;
+}
+
+int dli_entry_unlock_only(struct dli_entry *entry)
+{
+    struct left left;
+    int due = release_both(entry, &left);
+
+    drop(entry, left.surplus);
+    return due;
+}
+
+void dli_entry_unlock(struct dli_entry *entry)
+{
+    struct left left;
+
+    if (release_both(entry, &left))
+        dli_waitlist_visit(entry->parent);
+    drop(entry, left.surplus);
 }
 
 void dli_entry_ref(struct dli_entry *entry)

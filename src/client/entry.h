@@ -83,7 +83,7 @@ struct dli_entry {
     int promoted;
     int8_t stranger;           /* it waits without a member, for want of memory */
     int8_t follower;           /* in followers of the parent's waitlist; subscription.c */
-    int8_t recheck;            /* when the mutex is released, the waiters of the name probe */
+    int8_t due;                /* when the mutex is released, this concerns the waiters of the name: DLI_DUE_* */
     struct dli_link following; /* in followers */
     int64_t behind;            /* as its last answer said, so many may go on behind it */
     int64_t owner, slot;       /* of the hold */

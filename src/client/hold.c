@@ -204,10 +204,10 @@ static int next_holds(struct dli_entry *parent, struct dli_entry *last, struct d
     return count;
 }
 
-void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *entry, int64_t now))
+int dli_hold_each_only(struct dli_entry *parent, dli_visit_fn *visit)
 {
     struct dli_entry *holds[ROUND], *last = NULL;
-    int count;
+    int count, due = 0;
 
     do {
         count = next_holds(parent, last, holds);
@@ -219,12 +219,19 @@ void dli_hold_each(struct dli_entry *parent, void (*visit)(struct dli_entry *ent
             dli_entry_lock(holds[i]);
             visit(holds[i], now);
             dli_entry_pump(holds[i], now);
-            dli_entry_unlock(holds[i]);
+            due |= dli_entry_unlock_only(holds[i]);
             if (i + 1 < count)
                 dli_entry_unref(holds[i]);
         }
         last = count > 0 ? holds[count - 1] : NULL;
     } while (last);
+    return due;
+}
+
+void dli_hold_each(struct dli_entry *parent, dli_visit_fn *visit)
+{
+    if (dli_hold_each_only(parent, visit))
+        dli_waitlist_visit(parent);
 }
 
 /* The hold that waits with the number, with a ref. NULL: it does not wait. */

@@ -139,7 +139,8 @@ static void down(void *owner)
     dli_client_each(client, resubscribe);
 }
 
-void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit)
+/* The entry has its mutex held, and a ref to drop, afterwards. */
+static void visit_locked(struct dli_entry *entry, dli_visit_fn *visit)
 {
     int64_t now = dli_now();
 
@@ -148,7 +149,18 @@ void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit)
     if (visit)
         visit(entry, now);
     dli_entry_pump(entry, now);
+}
+
+void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit)
+{
+    visit_locked(entry, visit);
     dli_entry_unlock(entry);
+}
+
+int dli_entry_visit_only(struct dli_entry *entry, dli_visit_fn *visit)
+{
+    visit_locked(entry, visit);
+    return dli_entry_unlock_only(entry);
 }
 
 /* Visit the holds of a name and its entry. Drops the entry's ref. */

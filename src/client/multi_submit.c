@@ -155,18 +155,49 @@ void dli_run_member_ended(struct dli_run *run, struct dli_entry *entry, dlock_st
 }
 
 /* A release that is cut off is complete. An acquisition ends with DLOCK_CLOSED, and nothing of it is held any more. */
+static void end_cut_off(struct dli_run *run)
+{
+    if (!run->releasing) {
+        leave(run);
+        note(run, DLOCK_CLOSED);
+    }
+    end(run);
+}
+
+/* client.mutex held: put these runs before those that are to be ended. */
+static void add_cut_off(struct dli_client *client, struct dli_run *cut_off)
+{
+    struct dli_run *last = cut_off;
+
+    while (last->next)
+        last = last->next;
+    last->next = client->cut_off;
+    client->cut_off = cut_off;
+}
+
+/* The end of a run may free its multi-lock, and that may cut off others. The thread that ends runs already ends those, too. */
 void dli_run_end(struct dli_run *cut_off)
 {
+    struct dli_client *client = cut_off->multi->client;
     struct dli_run *run;
 
-    while ((run = cut_off)) {
-        cut_off = run->next;
-        if (!run->releasing) {
-            leave(run);
-            note(run, DLOCK_CLOSED);
-        }
-        end(run);
+    pthread_mutex_lock(&client->mutex);
+    add_cut_off(client, cut_off);
+    if (client->cutting) {
+        pthread_mutex_unlock(&client->mutex);
+        return;
     }
+    client->cutting = 1;
+    dli_client_ref(client);
+    while ((run = client->cut_off)) {
+        client->cut_off = run->next;
+        pthread_mutex_unlock(&client->mutex);
+        end_cut_off(run);
+        pthread_mutex_lock(&client->mutex);
+    }
+    client->cutting = 0;
+    pthread_mutex_unlock(&client->mutex);
+    dli_client_unref(client);
 }
 
 /* ---- steps: no mutex held */

@@ -137,13 +137,13 @@ void dli_turn_ended(struct dli_entry *entry, const struct dli_answer *answer, in
     if (!list || !entry->m.active->request->exchange.wish.drop)
         return;
     if (entry->m.rules->called) { /* the next one joins the line, or is the first there */
-        entry->recheck = 1;
+        entry->due |= DLI_DUE_PROBE;
         return;
     }
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)) && group->yield_until) {
         group->yield_until = answer->others > 0 ? now + group->turn : 0;
-        entry->recheck = 1;
+        entry->due |= DLI_DUE_PROBE;
     }
     pthread_mutex_unlock(&list->mutex);
 }

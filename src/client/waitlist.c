@@ -15,7 +15,7 @@
 
 #include "sys/sys.h"
 
-enum { ROUND = 64 };
+enum { ROUND = 64, REST = DLI_MS };
 
 struct dli_waitlist *dli_waitlist_new(void)
 {
@@ -77,6 +77,7 @@ static struct dli_group *group_for(struct dli_waitlist *list, const struct dli_e
     group->nothing = -1;
     dli_list_init(&group->active);
     dli_list_init(&group->parked);
+    group->near = &group->parked;
     group->next = list->groups;
     list->groups = group;
     return group;
@@ -87,26 +88,45 @@ static int nothing_left(const struct dli_group *group)
     return group->nothing == group->messages;
 }
 
-/* Put the member into its list. Most come last. */
-static void insert(struct dli_link *list, struct dli_waiting *member)
+static int comes_before(const struct dli_link *link, const struct dli_waiting *member)
+{
+    return dli_waiting_of((struct dli_link *)link)->arrival < member->arrival;
+}
+
+/* Put the member into the list. Most come last, or first; else the search begins behind near. */
+static void insert(struct dli_link *list, const struct dli_link *near, struct dli_waiting *member)
 {
     struct dli_link *at = list;
 
-    if (list->next != list && dli_waiting_of(list->next)->arrival > member->arrival)
-        at = list->next;
-    else
-        while (at->prev != list && dli_waiting_of(at->prev)->arrival > member->arrival)
-            at = at->prev;
+    if (list->prev != list && !comes_before(list->prev, member))
+        at = comes_before(list->next, member) ? near->next : list->next;
+    while (at != list && comes_before(at, member))
+        at = at->next;
+    while (at->prev != list && !comes_before(at->prev, member))
+        at = at->prev;
     dli_list_append(at, &member->link);
 }
 
+/* Take the member out of its list. */
+static void take_out(struct dli_waiting *member)
+{
+    struct dli_group *group = member->group;
+
+    if (group->near == &member->link)
+        group->near = member->link.prev;
+    dli_list_remove(&member->link);
+}
+
+/* Those that were sent come back in their order, so each has its place behind the one that was parked before. */
 static void set_parked(struct dli_waiting *member, int parked)
 {
     struct dli_group *group = member->group;
 
-    dli_list_remove(&member->link);
+    take_out(member);
     member->parked = parked;
-    insert(parked ? &group->parked : &group->active, member);
+    insert(parked ? &group->parked : &group->active, parked ? group->near : group->active.prev, member);
+    if (parked)
+        group->near = &member->link;
 }
 
 static int is_first(const struct dli_waiting *member)
@@ -185,24 +205,32 @@ static int64_t learn(struct dli_waiting *member, const struct dli_exchange *exch
     return answer->more < 0 ? 1 : answer->more / each;
 }
 
-/* An active member has left: so many go on, and one at least stands for the others. */
+/* An active member has left: so many go on, and one at least stands for the others. A close ends every wait by itself. */
 static void pass_on(struct dli_entry *entry, struct dli_group *group, int64_t count)
 {
+    if (entry->m.closed)
+        return;
     if (count == 0 && dli_list_empty(&group->active))
         count = 1;
     if (!dli_list_empty(&group->parked))
         promote(entry, group, count < INT_MAX ? (int)count : INT_MAX);
 }
 
-static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t count)
+/*
+ * A wait has ended. Where many are cancelled, or time out, each new first one would ask, and leave. So it asks a moment later,
+ * unless a message comes before.
+ */
+static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t count, int64_t now)
 {
     struct dli_waiting *member = entry->member;
 
     pthread_mutex_lock(&list->mutex);
-    dli_list_remove(&member->link);
+    take_out(member);
     dli_waitlist_number(list, member, 0);
     if (!member->parked && entry->m.rules->called && !dli_mutex_owned(&entry->m))
         member->group->nothing = -1; /* the next one takes its place in line, and hears what it has heard */
+    if (!member->parked && count == 0 && !dli_mutex_owned(&entry->m) && entry->m.active->failure == DLOCK_OK)
+        member->group->rest_until = now + REST;
     if (!member->parked)
         pass_on(entry, member->group, count);
     entry->member = NULL;
@@ -230,7 +258,7 @@ void dli_waitlist_settle(struct dli_entry *entry, int64_t now)
     if (!waits && entry->stranger)
         stranger_leaves(list, entry);
     if (!waits && entry->member)
-        leave(list, entry, entry->behind);
+        leave(list, entry, entry->behind, now);
     entry->behind = 0;
     if (waits && !entry->member && !entry->stranger)
         join(list, entry);
@@ -291,6 +319,8 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
             pass_on(entry, member->group, INT64_MAX); /* everybody shall learn of it */
         } else if (request->exchange.wish.want) {
             entry->behind = learn(member, &request->exchange, now);
+            if (answer->got == DLI_TRY_GATE)
+                entry->due |= DLI_DUE_GATE;
             if (dli_mutex_waits(&entry->m))
                 hold_back(entry);
         }
@@ -304,19 +334,27 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
 
 /* ---- without a mutex */
 
-/* Up to ROUND parked members become active; their holds come out with a ref each. */
-static int activate(struct dli_waitlist *list, struct dli_group *group, int count, struct dli_entry *out[ROUND])
+static int64_t may_ask_at(const struct dli_group *group)
 {
-    struct dli_link *link;
+    return group->yield_until > group->rest_until ? group->yield_until : group->rest_until;
+}
+
+/* waitlist.mutex held: up to ROUND parked members become active, as it is due; their holds come out with a ref each. */
+static int activate(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
+{
     int found = 0;
 
-    pthread_mutex_lock(&list->mutex);
-    while (found < count && found < ROUND && (link = group->parked.next) != &group->parked) {
-        set_parked(dli_waiting_of(link), 0);
-        dli_waiting_of(link)->ask_at = nothing_left(group) ? group->again_at : group->yield_until;
-        dli_entry_ref(out[found++] = dli_waiting_of(link)->entry);
+    for (struct dli_group *group = list->groups; group; group = group->next) {
+        struct dli_link *link;
+
+        for (; group->due > 0 && found < ROUND && (link = group->parked.next) != &group->parked; group->due--) {
+            set_parked(dli_waiting_of(link), 0);
+            dli_waiting_of(link)->ask_at = nothing_left(group) ? group->again_at : may_ask_at(group);
+            dli_entry_ref(out[found++] = dli_waiting_of(link)->entry);
+        }
+        if (dli_list_empty(&group->parked))
+            group->due = 0;
     }
-    pthread_mutex_unlock(&list->mutex);
     return found;
 }
 
@@ -337,19 +375,6 @@ static void probe(struct dli_entry *entry, int64_t now)
     dli_mutex_probe(&entry->m, turn_begins(entry, now));
 }
 
-void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count)
-{
-    struct dli_entry *some[ROUND];
-    int found;
-
-    do {
-        found = activate(list, group, count, some);
-        for (int i = 0; i < found; i++)
-            dli_entry_visit(some[i], NULL);
-        count -= found;
-    } while (found > 0 && count > 0);
-}
-
 /* The holds that stand for all waiters: the first of each group, and whole free groups. -1: they are more than ROUND. */
 static int firsts(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
 {
@@ -366,11 +391,19 @@ static int firsts(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
     return list->strangers ? -1 : found;
 }
 
-void dli_waitlist_recheck(struct dli_entry *parent)
+/* One waiter has met the closed gate: the others need not ask. */
+static void meet_gate(struct dli_entry *entry, int64_t now)
+{
+    (void)now;
+    dli_mutex_end_waiting(&entry->m, DLOCK_GATE_CLOSED, 0);
+}
+
+/* 1: visits have become due. */
+static int recheck(struct dli_entry *parent)
 {
     struct dli_waitlist *list = parent->waitlist;
     struct dli_entry *some[ROUND];
-    int found;
+    int found, due = 0;
 
     pthread_mutex_lock(&list->mutex);
     for (struct dli_group *group = list->groups; group; group = group->next)
@@ -380,7 +413,45 @@ void dli_waitlist_recheck(struct dli_entry *parent)
         dli_entry_ref(some[i]);
     pthread_mutex_unlock(&list->mutex);
     if (found < 0)
-        dli_hold_each(parent, probe);
+        due = dli_hold_each_only(parent, probe);
     for (int i = 0; i < found; i++)
-        dli_entry_visit(some[i], probe);
+        due |= dli_entry_visit_only(some[i], probe);
+    return due;
+}
+
+void dli_waitlist_due(struct dli_waitlist *list, struct dli_group *group, int count, int all)
+{
+    pthread_mutex_lock(&list->mutex);
+    if (count > 0)
+        group->due = group->due > INT_MAX ? group->due : group->due + count;
+    list->due |= all;
+    pthread_mutex_unlock(&list->mutex);
+}
+
+void dli_waitlist_visit(struct dli_entry *parent)
+{
+    struct dli_waitlist *list = parent->waitlist;
+    struct dli_entry *some[ROUND];
+    int found, all, due;
+
+    do { /* what another thread makes due meanwhile, that thread does */
+        pthread_mutex_lock(&list->mutex);
+        all = list->due;
+        list->due = 0;
+        found = all & DLI_DUE_GATE ? 0 : activate(list, some);
+        pthread_mutex_unlock(&list->mutex);
+        due = found == ROUND || all & DLI_DUE_GATE;
+        for (int i = 0; i < found; i++)
+            due |= dli_entry_visit_only(some[i], NULL);
+        if (all & DLI_DUE_GATE)
+            dli_hold_each_only(parent, meet_gate);
+        if (all & DLI_DUE_PROBE)
+            due |= recheck(parent);
+    } while (due);
+}
+
+void dli_waitlist_recheck(struct dli_entry *parent)
+{
+    dli_waitlist_due(parent->waitlist, NULL, 0, DLI_DUE_PROBE);
+    dli_waitlist_visit(parent);
 }

@@ -7,6 +7,9 @@
 
 #include "core.h"
 
+/* What concerns all waiters of a name: those that stand for the others probe; all waits end, because the gate is closed. */
+enum { DLI_DUE_PROBE = 1, DLI_DUE_GATE = 2 };
+
 /* A hold that waits. */
 struct dli_waiting {
     struct dli_link link; /* in active or parked of its group */
@@ -29,15 +32,19 @@ struct dli_group {
     int64_t messages;    /* so many have said that something may be free */
     int64_t nothing;     /* as of so many, nothing is left; -1: that is not known */
     int64_t again_at;    /* ask again then, also without a message: a lease ends */
+    int64_t due;         /* so many parked members are to become active: dli_waitlist_visit */
     int64_t turn;        /* how long the last turn of this process was */
     int64_t yield_until; /* until then other processes have their turn; 0: now */
+    int64_t rest_until;  /* until then nobody new asks: a wait has just ended, and more may end */
     struct dli_link active, parked;
+    struct dli_link *near; /* in parked, or its head: the one that was put there last */
 };
 
 struct dli_waitlist {
     pthread_mutex_t mutex;
     struct dli_group *groups;
     int64_t arrivals;
+    int due;                   /* DLI_DUE_*, for dli_waitlist_visit */
     int64_t strangers;         /* waiters that are no members, for want of memory */
     struct dli_spare spare;    /* tokens for turns in this process */
     struct dli_table numbers;  /* FAIR: members by number */
@@ -66,8 +73,14 @@ void dli_waitlist_answered(struct dli_entry *entry, const struct dli_answer *ans
 /* entry.mutex held: a grant has come: keep the tokens that it has reserved for turns. */
 void dli_waitlist_keep_tokens(const struct dli_entry *entry);
 
-/* So many parked waiters of the group ask from now on. The caller holds no mutex. */
-void dli_waitlist_promote(struct dli_waitlist *list, struct dli_group *group, int count);
+/* So many more parked waiters of the group are to ask, and all is DLI_DUE_*: dli_waitlist_visit does it. */
+void dli_waitlist_due(struct dli_waitlist *list, struct dli_group *group, int count, int all);
+
+/*
+ * Do all that is due, also what becomes due meanwhile: a visit may end a wait, and then the next waiter is to ask. The caller
+ * holds no mutex, and has a ref of the parent.
+ */
+void dli_waitlist_visit(struct dli_entry *parent);
 
 /* Something may be free: the holds that stand for all waiters of the name probe, or let others go first. The caller holds no mutex. */
 void dli_waitlist_recheck(struct dli_entry *parent);
