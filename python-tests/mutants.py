@@ -530,6 +530,26 @@ STRAY = Mutant(604, "the undo does not say that a request may still be in flight
     ("engine/exchange.c", "wish->doubt = m->active->drop.number && m->active->drop.doubt;", "wish->doubt = 0;"),
 ))  # fmt: skip
 
+# Found by test_cold.py, of what a held lock needs before it is due.
+COLD = (
+    Mutant(611, "renewals need a new connection", edits=(
+        ("redis/pipe/pipe_io.c", "    conn = dli_private_yield(pipe->spare, pipe->barren ? 0 : pipe->lost_at);", "    conn = NULL;"),
+    )),
+    Mutant(612, "a caller does not use the shared connection when it cannot make one", edits=(
+        ("redis/pipe/private.c", "(!may_connect(pool) || (shared && try_connect(pool, conn, call->deadline))))) {", "(!may_connect(pool) || (0 && shared && try_connect(pool, conn, call->deadline))))) {"),
+    )),
+)  # fmt: skip
+
+# Found by test_wrong_server.py, of servers that are not the primary any more.
+WRONG_SERVER = (
+    Mutant(613, "a caller takes a read-only server's answer", edits=(
+        ("redis/pipe/private.c", "    if (status == DLOCK_OK && dli_conn_demoted(conn, reply))", "    if (0 && dli_conn_demoted(conn, reply))"),
+    )),
+    Mutant(614, "the shared connection stays at a read-only server", edits=(
+        ("redis/pipe/pipe_io.c", "        if (dli_conn_demoted(pipe->conn, reply))", "        if (0 && dli_conn_demoted(pipe->conn, reply))"),
+    )),
+)  # fmt: skip
+
 # Found by test_unasked.py, of replies that nobody asked for.
 UNASKED = (
     Mutant(606, "a private connection is not looked at before a call", edits=(

@@ -357,7 +357,7 @@ def test_d15_maxclients(new_server: Make, new_agent: Make) -> None:
     for lock in locks:
         lock.acquire(1, 0).ok
     until(lambda: client.counters()["renewed"] >= 10)
-    server.command("CONFIG", "SET", "maxclients", 3)
+    server.command("CONFIG", "SET", "maxclients", 2)  # the client and who asks
     late = new_agent().open(server)
     lock = late.lock("d15 late")
     answer = lock.acquire(1, 0)

@@ -33,6 +33,7 @@ struct dli_conn_config {
     int db;                                        /* of Redis */
     int64_t connect_timeout;                       /* microseconds for all of it: resolve, connect, TLS, handshake */
     int64_t busy_poll;               /* microseconds that a blocking caller polls busily before it sleeps */
+    int leave;                       /* of Redis: a server that takes no writes is the wrong one, so leave it */
     struct dli_sentinels *sentinels; /* NULL, or what knows where target is; of redis/link */
     struct dli_tls *tls;             /* NULL: plain */
 };

@@ -57,7 +57,8 @@ void dli_loop_free(struct dli_loop *loop)
     ops = loop->watchdog->store->ops;
     pthread_mutex_destroy(&loop->mutex);
     ops->lane_free(loop->lane);
-    dli_fd_close(loop->alarm_fd);
+    if (loop->alarm_fd >= 0)
+        dli_fd_close(loop->alarm_fd);
     dli_fd_close(loop->wake_fd);
     dli_renew_close(loop);
     free(loop);
@@ -159,10 +160,20 @@ static void drop_timers(struct dli_loop *loop)
     } while (timer);
 }
 
+/* The thread's own descriptor is not kept until the client is freed. Others may still use the one that wakes it. */
+static void close_alarm(struct dli_loop *loop)
+{
+    int fd = loop->alarm_fd;
+
+    loop->alarm_fd = -1;
+    dli_fd_close(fd);
+}
+
 static void finish(struct dli_loop *loop)
 {
     const struct dli_watchdog *watchdog = loop->watchdog;
 
+    close_alarm(loop);
     watchdog->store->ops->shut(loop->lane);
     drop_timers(loop);
     dli_renew_drop(loop);

@@ -11,7 +11,7 @@
 #include "sys/sys.h"
 #include "redis/link/link.h"
 
-enum { MS = 1000, TRIM_AFTER = 30000000, RENEWALS = 16, PROVISION_TURNS = 30 };
+enum { MS = 1000, RENEWALS = 16, PROVISION_TURNS = 30 };
 
 /* ---- places and requests */
 
@@ -155,10 +155,13 @@ static void trim(struct dli_lane *lane, int64_t now)
 {
     struct dli_cluster *cluster = lane->cluster;
 
-    if (now - lane->trimmed <= TRIM_AFTER)
+    if (now - lane->trimmed <= DLI_PRIVATE_TRIM)
         return;
-    for (int i = 0; i < cluster->nodes; i++)
-        dli_private_trim(&cluster->node[i]->pool, now - TRIM_AFTER);
+    for (int i = 0; i < cluster->nodes; i++) {
+        struct dli_node *node = cluster->node[i];
+
+        dli_private_trim(&node->pool, now - DLI_PRIVATE_TRIM, !dli_pipe_ready(&node->pipe[lane->index]->pipe));
+    }
     lane->trimmed = now;
 }
 
@@ -195,6 +198,8 @@ static int64_t alarm_at(const struct dli_lane *lane)
 
         at = sooner(at, dli_pipe_alarm(&node->pipe[lane->index]->pipe));
         at = sooner(at, dli_replicas_alarm(&node->pipe[lane->index]->replicas));
+        if (lane->index == 0)
+            at = sooner(at, dli_private_alarm(&node->pool, lane->trimmed));
         if (lane->index == 0 && node->subscription != DLI_SUBSCRIPTION_OFF)
             at = sooner(at, dli_subscriber_alarm(&node->subscriber));
     }
@@ -248,6 +253,7 @@ static void shut(struct dli_lane *lane)
     for (int i = 0; i < count; i++) {
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
         dli_replicas_shut(&cluster->node[i]->pipe[lane->index]->replicas);
+        dli_private_shut(&cluster->node[i]->pool);
     }
     dli_redis_txn_lane_shut(&lane->txns);
     if (lane->index == 0)

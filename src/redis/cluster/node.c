@@ -28,6 +28,7 @@ int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane)
     }
     dli_replicas_init(&pipe->replicas, &node->config, &node->budget, lane->wake_fd, cluster->confirm,
                       &cluster->reloads);
+    pipe->pipe.spare = &node->pool;
     pipe->replicas.known = &node->replicas;
     node->pipe[lane->index] = pipe;
     return 0;
@@ -106,6 +107,7 @@ static struct dli_node *make(struct dli_cluster *cluster, const struct dli_targe
     if (cluster->lane[0])
         wake_fd = cluster->lane[0]->wake_fd;
     pthread_mutex_unlock(&cluster->mutex);
+    node->pool.wake_fd = wake_fd;
     if (!dli_subscriptions_init(node, wake_fd) && !failed)
         return node;
     dli_node_free(node);

@@ -189,7 +189,7 @@ static void execute_attempt(struct dli_route *route)
         int before = call->fallback;
 
         call->sleeps = 0;
-        if (dli_private_call(&route->node->pool, call)) {
+        if (dli_private_call(&route->node->pool, call, dli_pipe_ready(pipe))) {
             if (call->fallback && !before)
                 __atomic_add_fetch(&cluster->reloads, 1, __ATOMIC_RELAXED);
             return;

@@ -17,6 +17,7 @@ struct dli_call {
     int64_t deadline;          /* the transport gives up then */
     int repeatable;            /* sending it twice does no harm */
     int repeated;              /* it was sent twice: the first may have acted */
+    int turned;                /* it has left a server that was not the primary, once */
     int fallback;              /* the command was sent as EVAL after NOSCRIPT */
     uint32_t slot;             /* index of the futex word in the pipe that its sleeping caller waits on */
     uint32_t sleeps;           /* a caller sleeps until done is set */

@@ -173,6 +173,7 @@ void dli_pipe_shut(struct dli_pipe *pipe)
     expire(pipe, INT64_MAX, DLOCK_CLOSED);
     wake_callers(pipe);
     dli_conn_close(pipe->conn);
+    __atomic_store_n(&pipe->ready, 0, __ATOMIC_RELAXED);
 }
 
 int64_t dli_pipe_alarm(const struct dli_pipe *pipe)

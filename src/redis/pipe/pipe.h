@@ -8,7 +8,7 @@
  * A direct call that is pushed while the loop sleeps and nobody else uses the connection does the loop's work on the
  * caller's thread for a moment. That saves four wake-ups.
  *
- * pushed, open_slot, pushes, words, sleeping and load are atomics. mutex guards everything else. The loop's thread
+ * pushed, open_slot, pushes, words, sleeping, load and ready are atomics. mutex guards everything else. The loop's thread
  * holds it while it is awake and takes it before any other mutex. A thread that pushes a direct call holds no mutex and
  * takes this one only if it is free. mutex is not used where no call is direct.
  */
@@ -43,6 +43,7 @@ struct dli_pipe {
     pthread_mutex_t mutex;
 
     struct dli_conn *conn;
+    struct dli_private *spare; /* NULL, or whose connections may take the place of conn */
     struct dli_busy busy, nap; /* of direct calls: busy polling, and sleeping for the answer */
     struct dli_budget *budget;
     struct dli_call *again, **again_end;   /* to be sent again, in the order of the first sending */
@@ -54,6 +55,10 @@ struct dli_pipe {
     int64_t received_at; /* when bytes came last, or the first call in flight was sent */
     int64_t silence;     /* microseconds without bytes after which the connection is dropped */
     int64_t try_at;      /* do not connect before */
+    int64_t lost_at;     /* when conn was lost last */
+    int leaving;         /* conn leads to a server that is not the primary: nothing more is sent there */
+    int barren;          /* the last attempt to connect failed */
+    int ready;           /* atomic: conn works, as far as the loop knows */
     uint64_t woken;      /* bits of the words to wake at the end of this step */
     int64_t failures;    /* how often a connection was lost or could not be made */
     dlock_error failure; /* the last one */
@@ -74,6 +79,12 @@ void dli_pipe_fini(struct dli_pipe *pipe);
  * With call->direct the push may take up to twice config->busy_poll, and may run complete for this call and others.
  */
 int dli_pipe_push(struct dli_pipe *pipe, struct dli_call *call);
+
+/* Any thread: whether the shared connection works, as far as the loop knows. */
+static inline int dli_pipe_ready(const struct dli_pipe *pipe)
+{
+    return __atomic_load_n(&pipe->ready, __ATOMIC_RELAXED);
+}
 
 /* For the caller of a pushed call with sleeps set: returns once complete has run. */
 void dli_pipe_wait(struct dli_pipe *pipe, struct dli_call *call);

@@ -52,7 +52,8 @@ static void connection_lost(struct dli_pipe *pipe, int64_t now)
             dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 1, NULL);
     }
     dli_conn_close(pipe->conn);
-    pipe->try_at = now;
+    pipe->try_at = pipe->lost_at = now;
+    pipe->barren = pipe->leaving = 0;
 }
 
 /* Connecting failed: waiting calls are answered now, not at their deadline. */
@@ -70,9 +71,29 @@ static void fail_waiting(struct dli_pipe *pipe, struct dli_call **list, struct d
 
 static void fail_all(struct dli_pipe *pipe)
 {
+    pipe->barren = 1;
     fail_waiting(pipe, &pipe->again, &pipe->again_end, pipe->conn->reason.code);
     fail_waiting(pipe, &pipe->urgent, &pipe->urgent_end, pipe->conn->reason.code);
     fail_waiting(pipe, &pipe->waiting, &pipe->waiting_end, pipe->conn->reason.code);
+}
+
+/*
+ * A lock is renewed on whatever connection works: no new one is needed while a caller's is free. One that was not used
+ * since this one was lost may be as dead as it; it is taken only when connecting failed, too.
+ */
+static int take_over(struct dli_pipe *pipe)
+{
+    struct dli_conn *conn;
+
+    if (!pipe->spare || (!pipe->urgent && !pipe->barren))
+        return 0;
+    conn = dli_private_yield(pipe->spare, pipe->barren ? 0 : pipe->lost_at);
+    if (!conn)
+        return 0;
+    dli_conn_free(pipe->conn);
+    pipe->conn = conn;
+    pipe->barren = 0;
+    return 1;
 }
 
 /* Whether an attempt began; it may also have ended already. */
@@ -80,7 +101,7 @@ static int begin_connect(struct dli_pipe *pipe, int64_t now)
 {
     int64_t later;
 
-    if ((!pipe->again && !pipe->urgent && !pipe->waiting) || now < pipe->try_at)
+    if ((!pipe->again && !pipe->urgent && !pipe->waiting) || take_over(pipe) || now < pipe->try_at)
         return 0;
     later = dli_budget_take(pipe->budget, now);
     if (later && dli_budget_refused(pipe->budget, &pipe->conn->reason, now))
@@ -92,12 +113,18 @@ static int begin_connect(struct dli_pipe *pipe, int64_t now)
     return !later;
 }
 
+static void connected(struct dli_pipe *pipe, int64_t now)
+{
+    dli_budget_result(pipe->budget, 1, now);
+    pipe->barren = 0;
+}
+
 static void go_on_connecting(struct dli_pipe *pipe, int64_t now)
 {
     if (dli_conn_under_way(pipe->conn))
         dli_conn_step(pipe->conn, now);
     if (pipe->conn->state == DLI_CONN_READY)
-        dli_budget_result(pipe->budget, 1, now);
+        connected(pipe, now);
     if (pipe->conn->state != DLI_CONN_FAILED)
         return;
     dli_budget_failed(pipe->budget, &pipe->conn->reason, now);
@@ -275,8 +302,33 @@ static void refuse_unasked(struct dli_pipe *pipe)
         fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply came without a command");
 }
 
+static const char demotion[] = "it is not the primary any more";
+
+/*
+ * The server is not the primary. The call is sent again, once, on the next connection. Returns whether this one must be
+ * left, when all in flight are answered: the server did nothing for any of them.
+ */
+static int turn(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply, int64_t now)
+{
+    if (call && call->turned)
+        dli_private_left_in_vain(pipe->spare, now);
+    if (call && !call->turned && dli_private_leave(pipe->spare, now)) {
+        call->turned = 1;
+        again(pipe, call);
+        return 1;
+    }
+    if (!pipe->conn->config->sentinels) {
+        answer(pipe, call, reply);
+        return 0;
+    }
+    dli_fail(&pipe->conn->reason, DLOCK_UNREACHABLE, "%s: %s", pipe->conn->target->text, demotion);
+    if (call)
+        dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 0, NULL);
+    return 1;
+}
+
 /* Process replies to the calls in flight, in order. */
-static void take_replies(struct dli_pipe *pipe)
+static void take_replies(struct dli_pipe *pipe, int64_t now)
 {
     const struct dli_reply *reply;
 
@@ -292,21 +344,20 @@ static void take_replies(struct dli_pipe *pipe)
             continue;
         }
         call = pop_in_flight(pipe);
-        if (dli_conn_demoted(pipe->conn, reply)) {
-            fail(pipe, DLOCK_UNREACHABLE, "it is not the primary any more");
-            if (call)
-                dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 0, NULL);
-            return;
-        }
-        answer(pipe, call, reply);
+        if (dli_conn_demoted(pipe->conn, reply))
+            pipe->leaving |= turn(pipe, call, reply, now);
+        else
+            answer(pipe, call, reply);
     }
+    if (pipe->leaving && pipe->flying_count == 0 && pipe->conn->state == DLI_CONN_READY)
+        fail(pipe, DLOCK_UNREACHABLE, demotion);
 }
 
 static void receive(struct dli_pipe *pipe, int64_t now)
 {
     for (int round = 0; round < 4 && dli_conn_receive(pipe->conn) > 0; round++) {
         pipe->received_at = now;
-        take_replies(pipe);
+        take_replies(pipe, now);
         if (pipe->conn->drained)
             break;
     }
@@ -315,23 +366,28 @@ static void receive(struct dli_pipe *pipe, int64_t now)
         fail(pipe, DLOCK_UNREACHABLE, "no answer in time");
 }
 
-void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
+static void exchange(struct dli_pipe *pipe, int64_t now)
 {
-    struct dli_conn *conn = pipe->conn;
-    int begun = (conn->state == DLI_CONN_IDLE || conn->state == DLI_CONN_FAILED) && begin_connect(pipe, now);
-
-    if (begun || dli_conn_under_way(conn))
-        go_on_connecting(pipe, now);
-    if (conn->state != DLI_CONN_READY)
-        return;
     receive(pipe, now);
-    if (conn->state == DLI_CONN_READY) {
+    if (pipe->conn->state == DLI_CONN_READY && !pipe->leaving) {
         encode_list(pipe, &pipe->again, &pipe->again_end, now);
         encode_list(pipe, &pipe->urgent, &pipe->urgent_end, now);
         encode_list(pipe, &pipe->waiting, &pipe->waiting_end, now);
-        if (conn->out.size > 0)
-            dli_conn_flush(conn);
+        if (pipe->conn->out.size > 0)
+            dli_conn_flush(pipe->conn);
     }
-    if (conn->state == DLI_CONN_FAILED)
+    if (pipe->conn->state == DLI_CONN_FAILED)
         connection_lost(pipe, now);
+}
+
+void dli_pipe_io(struct dli_pipe *pipe, int64_t now)
+{
+    enum dli_conn_state state = pipe->conn->state;
+    int begun = (state == DLI_CONN_IDLE || state == DLI_CONN_FAILED) && begin_connect(pipe, now);
+
+    if (begun || dli_conn_under_way(pipe->conn))
+        go_on_connecting(pipe, now);
+    if (pipe->conn->state == DLI_CONN_READY)
+        exchange(pipe, now);
+    __atomic_store_n(&pipe->ready, pipe->conn->state == DLI_CONN_READY, __ATOMIC_RELAXED);
 }

@@ -162,7 +162,7 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
         dli_conn_step(sub->conn, now);
     if (sub->conn->state == DLI_CONN_READY) {
         dli_budget_result(sub->budget, 1, now);
-        sub->received_at = now;
+        sub->received_at = sub->made_at = now;
         sub->pinged_at = 0;
         encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
     } else if (sub->conn->state == DLI_CONN_FAILED) {
@@ -247,6 +247,12 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
     }
     if (conn->state == DLI_CONN_FAILED)
         connection_lost(sub, now);
+}
+
+void dli_subscriber_leave(struct dli_subscriber *sub, int64_t at)
+{
+    if (sub->conn->state == DLI_CONN_READY && sub->made_at < at)
+        sub->conn->state = DLI_CONN_FAILED;
 }
 
 int64_t dli_subscriber_alarm(const struct dli_subscriber *sub)

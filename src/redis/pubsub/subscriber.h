@@ -38,6 +38,7 @@ struct dli_subscriber {
     int failed;  /* since it was up last */
     int64_t try_at;
     int64_t pause;                  /* when the connection has failed: do not try again before */
+    int64_t made_at;                /* when the connection was ready */
     int64_t received_at, pinged_at; /* when bytes came last; when PING was sent, 0: no PING is unanswered */
     int64_t patience;               /* for the answer to a PING */
 };
@@ -65,6 +66,9 @@ void dli_subscriber_disconnect(struct dli_subscriber *sub);
 
 /* One listener less, after the subscription was lost. */
 void dli_subscriber_forget(struct dli_subscriber *sub, int64_t *listeners);
+
+/* The loop's thread: drop a connection that was made before at: it leads to a server that is not the primary. */
+void dli_subscriber_leave(struct dli_subscriber *sub, int64_t at);
 
 /*
  * The loop's thread: do what can be done now without blocking; and the time at which it wants to run without any event.

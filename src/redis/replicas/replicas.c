@@ -267,7 +267,12 @@ static int handle_reply(struct dli_replicas *replicas, struct dli_replicas_carri
         __atomic_add_fetch(replicas->reloads, 1, __ATOMIC_RELAXED);
         return say(carrier, 1);
     }
-    if (dli_conn_demoted(carrier->conn, reply)) {
+    if (dli_conn_demoted(carrier->conn, reply) && !carrier->fresh) { /* a new one may lead to the primary */
+        dli_conn_close(carrier->conn);
+        carrier->said = 0;
+        return 2;
+    }
+    if (dli_conn_demoted(carrier->conn, reply) && replicas->config->sentinels) {
         dli_fail(&reason, DLOCK_UNREACHABLE, "%s: it is not the primary any more", carrier->conn->target->text);
         dli_conn_close(carrier->conn);
         return fail(carrier, &reason, 0);

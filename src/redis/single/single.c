@@ -10,7 +10,7 @@
 
 #include "sys/sys.h"
 
-enum { MS = 1000, TRIM_AFTER = 30000000 };
+enum { MS = 1000 };
 
 /* ---- places and requests */
 
@@ -56,8 +56,10 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     dli_replicas_init(&lane->replicas, &single->config, &single->budget, wake_fd, single->replicas, &single->reloads);
     if (dli_pipe_init(&lane->pipe, &single->config, &single->budget, wake_fd, single->patience, &single->reloads))
         goto fail_pipe;
+    lane->pipe.spare = &single->pool;
     if (index > 0)
         return lane;
+    single->pool.wake_fd = wake_fd;
     dli_own_channel(single->channel, store->uuid);
     if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, single->channel, wake_fd,
                             single->patience))
@@ -147,7 +149,8 @@ static void execute(struct dli_lane *lane, struct dli_request *request)
         dli_replicas_execute(&lane->replicas, job);
         return;
     }
-    if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 && dli_private_call(&single->pool, call)) {
+    if (__atomic_load_n(&lane->pipe.load, __ATOMIC_RELAXED) == 0 &&
+        dli_private_call(&single->pool, call, dli_pipe_ready(&lane->pipe))) {
         if (call->fallback)
             __atomic_add_fetch(&single->reloads, 1, __ATOMIC_RELAXED);
         return;
@@ -167,9 +170,10 @@ static void step(struct dli_lane *lane, int64_t now)
     dli_replicas_step(&lane->replicas, dli_now());
     if (lane->index > 0)
         return;
+    dli_subscriber_leave(&lane->subscriber, __atomic_load_n(&lane->single->pool.left_at, __ATOMIC_ACQUIRE));
     dli_subscriber_step(&lane->subscriber, dli_now());
-    if (now - lane->trimmed > TRIM_AFTER) {
-        dli_private_trim(&lane->single->pool, now - TRIM_AFTER);
+    if (now - lane->trimmed > DLI_PRIVATE_TRIM) {
+        dli_private_trim(&lane->single->pool, now - DLI_PRIVATE_TRIM, !dli_pipe_ready(&lane->pipe));
         lane->trimmed = now;
     }
 }
@@ -181,8 +185,12 @@ static int64_t alarm_at(const struct dli_lane *lane)
     at = other < at ? other : at;
     other = dli_replicas_alarm(&lane->replicas);
     at = other < at ? other : at;
-    if (lane->index == 0)
-        other = dli_subscriber_alarm(&lane->subscriber);
+    if (lane->index > 0)
+        return other < at ? other : at;
+    at = other < at ? other : at;
+    other = dli_private_alarm(&lane->single->pool, lane->trimmed);
+    at = other < at ? other : at;
+    other = dli_subscriber_alarm(&lane->subscriber);
     return other < at ? other : at;
 }
 
@@ -212,6 +220,7 @@ static void shut(struct dli_lane *lane)
     dli_pipe_shut(&lane->pipe);
     if (lane->index == 0)
         dli_listener_shut(&lane->listener);
+    dli_private_shut(&lane->single->pool);
     dli_pipe_leave(&lane->pipe);
     dli_redis_txn_lane_shut(&lane->txns);
     dli_replicas_shut(&lane->replicas);
@@ -288,6 +297,7 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
         free(single);
         return status;
     }
+    single->config.leave = 1;
     single->replicas = dli_options_replicas(options);
     dli_quarantine_init(&single->quarantine, options->number[DLI_OPT_QUARANTINE_MS],
                         options->number[DLI_OPT_DRIFT_PPM]);
