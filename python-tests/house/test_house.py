@@ -29,7 +29,7 @@ def lint(name: str, root: pathlib.Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", ["sizes", "includes", "idioms", "texts"])
+@pytest.mark.parametrize("name", ["sizes", "includes", "idioms", "recursion", "texts"])
 def test_the_tree_is_clean(name: str) -> None:
     assert lint(name, ROOT) == ""
 
@@ -150,6 +150,34 @@ def test_wrong_idioms_are_seen(tmp_path: pathlib.Path, folder: str, statement: s
     (tmp_path / folder).mkdir(parents=True)
     (tmp_path / folder / "x.c").write_text("void dli_x(void)\n{\n    " + statement + "\n}\n")
     assert lint("idioms", tmp_path).startswith(f"{folder}/x.c:")
+
+
+CIRCLE = """static void f(int x);
+
+/* f() */
+static void g(int x)
+{
+    f(x);
+}
+
+static void f(int x)
+{
+    if (x)
+        g(x - 1);
+}
+"""
+
+
+def test_circles_of_calls_are_seen(tmp_path: pathlib.Path) -> None:
+    make_tree(tmp_path, {"base/x.c": CIRCLE, "base/y.c": "void dli_y(void)\n{\n    dli_y();\n}\n"})
+    said = lint("recursion", tmp_path)
+    assert said.count("\n") == 2 and "f, g" in said and "dli_y calls itself" in said, said
+
+
+def test_no_circles_pass(tmp_path: pathlib.Path) -> None:
+    """Others of the name in other files, members, and comments are no calls."""
+    files = {"base/x.c": CIRCLE.replace("g(x - 1)", "ops->g(x - 1)"), "base/y.c": "static void f(int x)\n{\n    (void)x;\n}\n\nvoid dli_y(void)\n{\n    f(1);\n}\n"}
+    assert lint("recursion", make_tree(tmp_path, files)) == ""
 
 
 def test_the_command_sees_the_public_header_alone(tmp_path: pathlib.Path) -> None:
