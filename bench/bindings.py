@@ -189,7 +189,7 @@ def crowd(bench: Bench) -> Section:
 
 def versions() -> str:
     """The versions that ran."""
-    pins = (HERE / "requirements.txt").read_text().split()
+    pins = (HERE / "requirements.in").read_text().split()
     modules = [line.split() for line in (HERE / "go/go.mod").read_text().splitlines() if line.startswith("\t") and "indirect" not in line]
     names = {name.removeprefix("github.com/"): version for name, version in modules if version != "v0.0.0"}
     crates = re.findall(r'^(\w+) = .*"=([\d.]+)"', (HERE / "rust/Cargo.toml").read_text(), re.M)

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# release.sh [--dry] X.Y.Z: everything of a release but the upload, into build/release-X.Y.Z.
+# release.sh [--dry] [--sign KEY] X.Y.Z: everything of a release but the upload, into build/release-X.Y.Z.
 #
 # The last commit is cloned there. In the clone the version is written, the changelog is dated, the ABI is compared with that of the
 # last release (abi/released, written by abidw) and written anew, and all that is committed and tagged. Then the source archive, the
 # packages, the SBOM and SHA256SUMS are made in build/release-X.Y.Z/artefacts. --dry: no packages, and uncommitted changes are no error.
-# needs: abigail-tools xz-utils git
+# --sign KEY: gpg signs the tags and SHA256SUMS; sign.sh says what KEY is.
+# needs: abigail-tools xz-utils git gpg gpg-agent
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -15,13 +16,18 @@ fail() {
     exit 1
 }
 
-dry=no
-if [ "${1:-}" = --dry ]; then
-    dry=yes
+dry=no key=
+while [ "$#" -gt 1 ]; do
+    case $1 in
+        --dry) dry=yes ;;
+        --sign) key=$2; shift ;;
+        *) break ;;
+    esac
     shift
-fi
+done
 version=${1:-}
-[[ $# = 1 && $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "./dev release [--dry] X.Y.Z"
+[[ $# = 1 && $version =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "./dev release [--dry] [--sign KEY] X.Y.Z"
+[ -z "$key" ] || gpg --batch --list-secret-keys -- "$key" >/dev/null 2>&1 || fail "gpg has no secret key of the name that --sign gives"
 out=$root/build/release-$version
 tree=$out/tree
 artefacts=$out/artefacts
@@ -63,14 +69,18 @@ else
 fi
 abidw --no-corpus-path --no-comp-dir-path --no-show-locs --headers-dir abi --drop-private-types --out-file "abi/released/libdlock-$version.abi" build/abi/libdlock.so.1
 rm -rf build
+git config user.name "${GIT_AUTHOR_NAME:-$(git -C "$root" log -1 --format=%an)}"
+git config user.email "${GIT_AUTHOR_EMAIL:-$(git -C "$root" log -1 --format=%ae)}"
 commit() { # MESSAGE PATH
     git add -A "$2"
-    git -c user.name="${GIT_AUTHOR_NAME:-$(git -C "$root" log -1 --format=%an)}" -c user.email="${GIT_AUTHOR_EMAIL:-$(git -C "$root" log -1 --format=%ae)}" \
-        commit --quiet -m "$1"
+    git commit --quiet -m "$1"
+}
+named() { # TAG: of this commit
+    if [ -n "$key" ]; then packaging/sign.sh "$key" tag "$1" "libdlock $version"; else git tag --force "$1" >/dev/null; fi
 }
 commit "libdlock $version" .
-git tag "v$version"
-git tag "bindings/go/v$version"
+named "v$version"
+named "bindings/go/v$version"
 
 # ---- the artefacts
 
@@ -94,11 +104,15 @@ if [ "$dry" = no ]; then
     git checkout --quiet --detach "v$version"
     packaging/bundle/golang.py build/bundle/libdlock bindings/go
     commit "libdlock $version for Go, with the sources that -tags dlock_static compiles" bindings/go
-    git tag --force "bindings/go/v$version" >/dev/null
+    named "bindings/go/v$version"
     git checkout --quiet -
 fi
 /usr/bin/python3 packaging/sbom.py ${versions:+"$versions"} >"$artefacts/libdlock-$version.cdx.json"
 (cd "$artefacts" && find . -type f ! -name SHA256SUMS -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum -- >SHA256SUMS)
+if [ -n "$key" ]; then
+    packaging/sign.sh "$key" sums "$artefacts"
+    echo "-- signed by $(gpg --batch --with-colons --fingerprint -- "$key" | sed -n '/^fpr:/ {s/^fpr:*//; s/:$//; p; q}'): publish that where the artefacts are not"
+fi
 
 echo "-- $artefacts: $(find "$artefacts" -type f | wc -l) files"
 echo "-- to publish: git fetch $tree tag v$version tag bindings/go/v$version, push both tags, and upload the artefacts"

@@ -26,6 +26,8 @@ PLACES = [
     ("bindings/rust/dlock/Cargo.toml", '\nversion = "%s"\n'),
     ("bindings/rust/dlock/Cargo.toml", 'dlock-sys = { version = "%s"'),
     ("bindings/rust/dlock-sys/Cargo.toml", '\nversion = "%s"\n'),
+    ("bench/rust/Cargo.lock", '\nname = "dlock"\nversion = "%s"\n'),
+    ("bench/rust/Cargo.lock", '\nname = "dlock-sys"\nversion = "%s"\n'),
     ("bindings/node/package.json", '\n  "version": "%s"'),
     ("docs/getting-started.md", "bindings/go@v%s"),
     ("docs/getting-started.md", 'path = "dlock-%s"'),

@@ -38,13 +38,24 @@ def run(command: list[str]) -> None:
         raise SystemExit(f"{shlex.join(command)}\n{done.stdout}\nlibdlock was not compiled. DLOCK_BUNDLE= leaves it out.")
 
 
+def marks(compiler: list[str]) -> list[str]:
+    """What marks targets of indirect calls, for processors that check them. A compiler knows one of these, or none."""
+    known = []
+    for flag in ("-fcf-protection=full", "-mbranch-protection=standard"):
+        with tempfile.TemporaryDirectory() as folder:
+            command = [*compiler, "-Werror", flag, "-x", "c", "-c", "-o", f"{folder}/known.o", "-"]
+            known += [flag] if subprocess.run(command, input=b"int known;", stderr=subprocess.DEVNULL, check=False).returncode == 0 else []
+    return known
+
+
 def compile_library(to: pathlib.Path) -> None:
     """Compile the bundle, as its Makefile does."""
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-    compiler += ["-O2", "-fstack-protector-strong", *shlex.split(os.environ.get("CFLAGS", ""))]
+    compiler += ["-O2", *shlex.split(os.environ.get("CFLAGS", ""))]
+    compiler += marks(compiler)
     flags, names = (sources / "flags.txt").read_text().split(), (sources / "sources.txt").read_text().split()
     link = ["-shared", f"-Wl,-soname,{SONAME}", "-Wl,--version-script=dlock.map", "-Wl,-z,nodelete", "-Wl,-z,relro", "-Wl,-z,now",
-            "-Wl,-z,defs"]
+            "-Wl,-z,noexecstack", "-Wl,-z,defs"]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [f"{folder}/{number}.o" for number in range(len(names))]
         list(pool.map(run, [[*compiler, *flags, "-c", name, "-o", made] for name, made in zip(names, objects)]))

@@ -10,15 +10,8 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 work=$root/build/bundle
 tools=$work/tools
 glibc=2.17
-zig=0.17.1 # the same compiler makes the same bytes
 
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
-
-compiler() {
-    [ "$("$tools/bin/python" -m ziglang version 2>/dev/null)" != "$zig" ] || return 0
-    /usr/bin/python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet --disable-pip-version-check "ziglang==$zig"
-}
 
 library() {
     local platform=$1 out=$work/$1 binutils=""
@@ -26,13 +19,14 @@ library() {
     make --silent -C "$work/libdlock" -j "$(nproc)" shared static OUT="$out" LDFLAGS=-Wl,-s \
         CC="$tools/bin/python -m ziglang cc -target $platform-linux-gnu.$glibc" \
         LD="${binutils}ld" OBJCOPY="${binutils}objcopy" AR="${binutils}ar"
+    "$root/packaging/hardened.py" "$out/libdlock.so.1"
     echo "$out: $(cd "$out" && stat -c '%n %s bytes' libdlock.so.1 libdlock.a | paste -sd ,)"
 }
 
 mkdir -p "$work"
 exec 9>"$work/.lock"
 flock 9
-compiler
+"$root/packaging/pinned.sh" "$tools" zig # the same compiler makes the same bytes
 /usr/bin/python3 "$root/packaging/bundle/make.py" "$work/libdlock" "$work"
 if [ "$#" = 0 ]; then set -- x86_64 aarch64; fi
 for platform in "$@"; do library "$platform"; done

@@ -58,6 +58,7 @@ DESTDIR=$work/installed meson install -C "$work/build" --no-rebuild --quiet
 tar -C "$work/installed" --sort=name --owner=0 --group=0 --mtime=@"$(git -C "$root" log -1 --format=%ct)" -cJf "$out/libdlock-musl-$(uname -m).tar.xz" .
 
 installed=$work/installed/usr
+"$root/packaging/hardened.py" --musl "$installed"
 musl-gcc -Wall -Werror -I"$installed/include" "$root/packaging/smoke/smoke.c" -o "$work/smoke" "$installed/lib/libdlock.so.1" -Wl,-rpath,"$installed/lib"
 musl-gcc -static -Wall -Werror -I"$installed/include" "$root/packaging/smoke/smoke.c" -o "$work/smoke-static" "$installed/lib/libdlock.a" \
     -L"$prefix/lib" -lhiredis -lnghttp2 -lprotobuf-c

@@ -58,6 +58,10 @@ built() {
     inside "$room" /srv/first lintian --allow-root --fail-on error,warning,info,pedantic "$names" >"$room.lintian.log" 2>&1 || true
     if [ -s "$room.lintian.log" ]; then cat "$room.lintian.log"; fail "lintian has something to say"; fi
     echo "-- lintian says nothing"
+    for package in "$out"/{libdlock1,dlock}_*.deb; do
+        dpkg-deb -x "$package" "$room/srv/unpacked"
+    done
+    "$root/packaging/hardened.py" "$room/srv/unpacked"
     # shellcheck disable=SC2016 # for the shell inside
     inside "$room" /srv/first sh -ec 'apt-get -qq -y install ./libdlock1_*.deb ./libdlock-dev_*.deb >/dev/null
         cc -Wall -Werror libdlock-*/packaging/smoke/smoke.c -o smoke $(pkg-config --cflags --libs dlock)'

@@ -46,6 +46,7 @@ for platform in "$@"; do
         *) fail "no platform $platform" ;;
     esac
 done
+"$root/packaging/hardened.py" "$source/prebuilds"
 (cd "$source" && npm pack --silent --pack-destination "$out" >"$out/pack.log") || { cat "$out/pack.log"; exit 1; }
 rm "$out/pack.log"
 (cd "$out" && stat -c '%n: %s bytes' -- *.tgz && sha256sum -- *.tgz >SHA256SUMS)

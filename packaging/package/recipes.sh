@@ -35,7 +35,7 @@ meson setup "$work/wrap/out" "$work/wrap" --wrap-mode=forcefallback -Ddlock:test
 "$work/wrap/out/version"
 echo "-- meson: a program got libdlock by the wrap file"
 
-[ -x "$work/venv/bin/conan" ] || { /usr/bin/python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet --disable-pip-version-check "conan>=2,<3"; }
+"$root/packaging/pinned.sh" "$work/venv" python conan
 "$work/venv/bin/conan" profile detect >"$work/conan.log" 2>&1
 "$work/venv/bin/conan" create --no-remote "$recipes/conan" --options="libdlock/*:system=True" >>"$work/conan.log" 2>&1 || { tail -n 20 "$work/conan.log"; exit 1; }
 grep '^libdlock .* works$' "$work/conan.log"

@@ -9,8 +9,8 @@ import tree
 
 REFUSED = {
     "a path of one machine": re.compile(r"(?<![\w.$})\]*-])/(work|root|home|tmp)(?![\w-])"),
-    "a package registry's host": re.compile(
-        r"\b(pypi\.org|pythonhosted\.org|proxy\.golang\.org|sum\.golang\.org|npmjs\.org|crates\.io|luarocks\.org"
+    "a package registry's host": re.compile(  # Cargo.lock calls its index by a name that has one
+        r"\b(pypi\.org|pythonhosted\.org|proxy\.golang\.org|sum\.golang\.org|npmjs\.org|crates\.io(?!-index\b)|luarocks\.org"
         r"|deb\.debian\.org|archive\.ubuntu\.com|docker\.io|ghcr\.io|quay\.io)\b"
     ),
     "white space at the end of a line": re.compile(r"[ \t\r]+$"),

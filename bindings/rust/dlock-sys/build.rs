@@ -26,7 +26,10 @@ mod bundled {
         let (sources, flags) = (words(&folder, "sources.txt"), words(&folder, "flags.txt"));
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("OUT_DIR"));
         let objects: Vec<_> = (0..sources.len()).map(|number| out.join(format!("{number}.o"))).collect();
-        let compiler = cc::Build::new().opt_level(2).debug(false).warnings(false).get_compiler();
+        let compiler = cc::Build::new().opt_level(2).debug(false).warnings(false)
+            .flag_if_supported("-fcf-protection=full") // targets of indirect calls are marked, for processors that check them
+            .flag_if_supported("-mbranch-protection=standard")
+            .get_compiler();
         let jobs = env::var("NUM_JOBS").ok().and_then(|jobs| jobs.parse().ok()).unwrap_or(1);
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
