@@ -915,10 +915,10 @@ WORLDS = (
         ("memory/counters.c", "} else if (cell->count < permits) {", "} else if (cell->count + 1 < permits) {"),
     )),
     Mutant(911, "permits of living holders are reclaimed", world="memory", semaphores=True, edits=(
-        ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since < 0)"),
+        ("memory/counters.c", "if (hold->silent >= all->since)", "if (hold->silent + 0 * all->since < 0)"),
     )),
     Mutant(912, "permits of dead holders are not reclaimed", world="memory", semaphores=True, edits=(
-        ("memory/counters.c", "if (hold->silent >= since)", "if (hold->silent + 0 * since >= 0)"),
+        ("memory/counters.c", "if (hold->silent >= all->since)", "if (hold->silent + 0 * all->since >= 0)"),
     )),
     Mutant(920, "a change of a latch is made again whatever it is that was written", world="etcd", latches=True, edits=(
         ("etcd/latch.c", "dli_change_acted(&job->request.change, value) ||", "(modified < 0 && dli_change_acted(&job->request.change, value)) ||"),
@@ -983,7 +983,7 @@ WORLDS = (
         ("etcd/number.c", "unclear ? DLOCK_UNKNOWN_OUTCOME : DLOCK_SERVER_OUT_OF_MEMORY", "unclear ? DLOCK_UNKNOWN_OUTCOME : DLOCK_OK"),
     )),
     Mutant(891, "a lease never ends", world="memory", edits=(
-        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
+        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > rest->now)", "if (rest->now > INT64_MIN)"),
     )),
     Mutant(892, "a renewal gives half of a lease", world="memory", edits=(
         ("memory/renew.c", "int64_t ends = dli_memory_now(world) + lease;", "int64_t ends = dli_memory_now(world) + lease / 2;"),
@@ -1173,7 +1173,7 @@ MEMORY = (
         ("memory/world.c", "    if (last)\n        world_free", "    if (last > 1)\n        world_free"),
     )), "test_memory_line.py", "ends_with"),
     (Mutant(841, "a lease never ends", edits=(
-        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > now)", "if (now > INT64_MIN)"),
+        ("memory/cells.c", "if (dli_memory_hold_at(link)->ends > rest->now)", "if (rest->now > INT64_MIN)"),
     )), "test_memory_line.py", "without_its_holder"),
 )  # fmt: skip
 
