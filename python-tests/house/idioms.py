@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Ways of writing C that have hurt, and the way that is used instead: sizes of printed text, and walks over lists."""
+"""Ways of writing C that have hurt, and the way that is used instead: sizes of printed text, walks over lists, and what servers
+send."""
 from __future__ import annotations
 
 import pathlib
@@ -21,6 +22,11 @@ LISTS = {"src/base/list.h", "src/base/list.c"}
 KEPT = re.compile(r"(?<![\w>.])(next|after|following)\s*=\s*[\w.>-]*(?:->|\.)next\s*[;,]")
 FOR = re.compile(r"\bfor\s*\(")
 STEP = re.compile(r"\s*\w+\s*=\s*\w+\s*")
+
+# What a server sends is checked at one border: each of these names, and who may use it. Behind it there are no raw numbers and bytes.
+BORDERS = {
+    r"dli_zk_decode_\w+|dli_zk_take\w*|struct dli_zk_reply": ("src/zookeeper/codec/", "src/zookeeper/link.c"),
+}
 
 
 def code_of(path: pathlib.Path) -> str:
@@ -93,12 +99,20 @@ def walk_problems(place: str, code: str) -> Iterator[str]:
         yield f"{place}:{code.count(chr(10), 0, match.start()) + 1}: {match[1]} keeps a node: use dli_list_each, or take off the first one"
 
 
+def border_problems(place: str, code: str) -> Iterator[str]:
+    for names, places in BORDERS.items():
+        for match in re.finditer(rf"\b(?:{names})\b", code):
+            if not place.startswith(places):
+                yield f"{place}:{code.count(chr(10), 0, match.start()) + 1}: {match[0]} is for {' and '.join(places)}"
+
+
 def problems(root: pathlib.Path) -> list[str]:
     found = []
     for path in tree.sources(root, ".c", ".h") + tree.sources(root, ".c", ".h", folder="tools"):
         place, code = path.relative_to(root).as_posix(), code_of(path)
         if place != BUILDER:
             found += print_problems(place, code)
+        found += border_problems(place, code)
         if place not in LISTS:
             found += walk_problems(place, code)
     return found

@@ -117,6 +117,8 @@ def test_wrong_includes_are_seen(tmp_path: pathlib.Path, files: dict[str, str]) 
 FINE_IDIOMS = {
     "base/text.c": "int size = vsnprintf(to, room, format, list);\n",
     "client/x.c": "for (struct dli_link *link = list->next; link != list; link = link->next)\n    x(link);\nwhile ((call = all)) {\n    all = call->next;\n    x(call);\n}\n",
+    "zookeeper/link.c": "dli_zk_decode_answer(a, b, c);\n",
+    "zookeeper/codec/x.c": "dli_zk_take_int(a, b);\n",
     "base/x.c": "/* size = snprintf() */\nvoid dli_x(void)\n{\n    if (a(b))\n        snprintf(to, sizeof to, \"%s;\", b(c));\n    else\n        snprintf(to, 2, \"(\");\n}\n",
 }
 
@@ -135,6 +137,9 @@ WRONG_IDIOMS = {
     "the next node is kept": "for (struct dli_link *link = list->next, *next; link != list; link = next)\n        next = link->next, x(link);",
     "under another name": "for (struct dli_link *link = list->next, *two; link != list; link = two)\n        two = link->next, x(link);",
     "of a chain": "while (call) {\n struct call *next = call->next; x(call); call = next; }",
+    "an answer is decoded elsewhere": "dli_zk_decode_answer(a, b, c);",
+    "a raw reply": "const struct dli_zk_reply *reply;",
+    "raw numbers": "dli_zk_take_int(a, b);",
     "begun outside": "for (; link != list; link = next)\n        x(link);",
 }
 

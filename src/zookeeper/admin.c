@@ -17,21 +17,6 @@ static void read_line(struct dli_job *job, void (*answered)(struct dli_job *job)
         dli_zk_ask(job, ask, 2, answered);
 }
 
-/* 0: all is filled in. -1: the job has failed. */
-static int line_of(struct dli_job *job, struct dli_zk_children *all)
-{
-    int32_t error = job->call[1].error;
-
-    memset(all, 0, sizeof *all);
-    if (error && error != DLI_ZK_NO_NODE)
-        dli_zk_fail_error(job, error);
-    else if (!error && dli_zk_children(dli_zk_body(job, 1), all))
-        dli_zk_fail_bytes(job);
-    else
-        return 0;
-    return -1;
-}
-
 /* ---- release by force */
 
 static void forced(struct dli_job *job)
@@ -50,14 +35,12 @@ static void holder_found(struct dli_job *job)
 {
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
-    struct dli_zk_children all;
+    const struct dli_zk_children *all = dli_zk_children_of(job, 1);
 
-    if (line_of(job, &all))
+    if (!all)
         return;
-    if (all.count > 0)
-        ask.path = dli_zk_child_path(job->request.place, all.child[0].name, room);
-    free(all.child);
-    if (ask.path.size) {
+    if (all->count > 0) {
+        ask.path = dli_zk_child_path(job->request.place, all->child[0].name, room);
         dli_zk_ask(job, &ask, 1, forced);
         return;
     }
@@ -74,11 +57,8 @@ void dli_zk_force(struct dli_job *job)
 
 static void holder_read(struct dli_job *job)
 {
-    struct dli_zk_text data;
-    struct dli_zk_stat stat;
-
-    if (!job->call[0].error && dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat) == 0)
-        job->request.inspection.token = stat.czxid;
+    if (!job->call[0].error)
+        job->request.inspection.token = dli_zk_got(job, 0)->stat.czxid;
     else if (job->call[0].error == DLI_ZK_NO_NODE && job->tries++ < DLI_ZK_TRIES) {
         dli_zk_inspect(job); /* it has gone meanwhile */
         return;
@@ -110,22 +90,19 @@ static void line_read(struct dli_job *job)
     struct dli_inspection *inspection = &job->request.inspection;
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
-    struct dli_zk_children all;
+    const struct dli_zk_children *all = dli_zk_children_of(job, 1);
 
-    if (line_of(job, &all))
+    if (!all)
         return;
     memset(inspection, 0, sizeof *inspection);
     inspection->left_ms = -2;
-    if (all.count > 0) {
-        struct dli_zk_text owner = owner_in(all.child[0].name);
+    if (all->count > 0) {
+        struct dli_zk_text owner = owner_in(all->child[0].name);
 
         dli_escape(inspection->holder, sizeof inspection->holder, owner.bytes, owner.size);
         inspection->left_ms = -1;
-        inspection->waiters = all.count - 1;
-        ask.path = dli_zk_child_path(job->request.place, all.child[0].name, room);
-    }
-    free(all.child);
-    if (ask.path.size) {
+        inspection->waiters = all->count - 1;
+        ask.path = dli_zk_child_path(job->request.place, all->child[0].name, room);
         dli_zk_ask(job, &ask, 1, holder_read);
         return;
     }

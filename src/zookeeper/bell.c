@@ -42,17 +42,9 @@ static struct dli_zk_text clock_path(const struct dli_job *job, char out[DLI_ZK_
 
 /* ---- watched */
 
-int dli_zk_rings(struct dli_job *job, int call)
+void dli_zk_rings(struct dli_job *job, int call)
 {
-    int32_t error = job->call[call].error;
-    struct dli_zk_stat stat = {.version = 0};
-
-    if (!error && dli_zk_decode_stat(dli_zk_body(job, call), &stat)) {
-        dli_zk_fail_bytes(job);
-        return -1;
-    }
-    job->gate.rings = stat.version;
-    return 0;
+    job->gate.rings = dli_zk_got(job, call)->stat.version;
 }
 
 int dli_zk_hears(const struct dli_job *job)
@@ -77,15 +69,17 @@ void dli_zk_listened(struct dli_job *job, int call)
 int dli_zk_rung(struct dli_zk_session *session, struct dli_zk_text path)
 {
     struct dli_zk_text parent = dli_zk_path(session->zk->bells);
-    const char *digits = path.bytes + parent.size + 1;
     int number = 0;
 
     if (path.size != parent.size + 1 + DIGITS || memcmp(path.bytes, parent.bytes, parent.size) != 0 ||
         path.bytes[parent.size] != '/')
         return 0;
-    for (int i = 0; i < DIGITS; i++)
-        number = 10 * number + (digits[i] - '0');
-    if (number < 0 || number >= BELLS)
+    for (size_t i = parent.size + 1; i < path.size; i++) {
+        if (path.bytes[i] < '0' || path.bytes[i] > '9')
+            return 0;
+        number = 10 * number + (path.bytes[i] - '0');
+    }
+    if (number >= BELLS)
         return 0;
     session->bells &= ~(UINT64_C(1) << number);
     session->rung++;
@@ -149,16 +143,13 @@ static void read_clock(struct dli_job *job);
 static void clock_read(struct dli_job *job)
 {
     int32_t error = job->call[0].error;
-    struct dli_zk_stat stat;
 
     if (error == DLI_ZK_NO_NODE)
         share(job, 0, read_clock);
     else if (error)
         dli_zk_fail_error(job, error);
-    else if (dli_zk_decode_stat(dli_zk_body(job, 0), &stat))
-        dli_zk_fail_bytes(job);
     else
-        job->gate.timed(job, stat.mtime);
+        job->gate.timed(job, dli_zk_got(job, 0)->stat.mtime);
 }
 
 static void read_clock(struct dli_job *job)

@@ -6,7 +6,8 @@
 int dli_zk_begin(struct dli_zk_session *session, struct dli_zk_call *call, const struct dli_zk_ask *ask)
 {
     dli_buffer_drop(&call->out, call->out.size);
-    dli_buffer_drop(&call->in, call->in.size);
+    dli_zk_call_drop(call);
+    call->zk = session->zk;
     if (dli_zk_encode_ask(&call->out, 0, ask))
         return -1;
     call->session = session;
@@ -27,10 +28,17 @@ void dli_zk_cancel(struct dli_zk_call *call)
     call->session = NULL;
 }
 
+void dli_zk_call_drop(struct dli_zk_call *call)
+{
+    if (call->answer.room)
+        call->zk->kept -= call->answer.room_size;
+    dli_zk_answer_drop(&call->answer);
+}
+
 void dli_zk_call_free(struct dli_zk_call *call)
 {
+    dli_zk_call_drop(call);
     dli_buffer_free(&call->out);
-    dli_buffer_free(&call->in);
 }
 
 void dli_zk_call_end(struct dli_zk_call *call)

@@ -5,8 +5,6 @@
  * reply is lost, the request is sent again later. Where the name is not known, because the reply to its making was lost, a
  * sync comes first, and all nodes with the owner's id are deleted.
  */
-#include <stdlib.h>
-
 #include "kinds.h"
 
 static void search(struct dli_job *job);
@@ -63,21 +61,16 @@ static void searched(struct dli_job *job)
 {
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
-    struct dli_zk_children all = {.count = 0};
+    const struct dli_zk_children *all = &dli_zk_got(job, 1)->children;
     int32_t error = job->call[1].error;
 
     if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
         return;
     }
-    if (!error && dli_zk_children(dli_zk_body(job, 1), &all)) {
-        dli_zk_fail_bytes(job);
-        return;
-    }
-    for (int i = 0; i < all.count && !ask.path.size; i++)
-        if (dli_zk_is_owners(all.child[i].name, job->request.exchange.drop))
-            ask.path = dli_zk_child_path(job->request.place, all.child[i].name, room);
-    free(all.child);
+    for (int i = 0; i < all->count && !ask.path.size; i++)
+        if (dli_zk_is_owners(all->child[i].name, job->request.exchange.drop))
+            ask.path = dli_zk_child_path(job->request.place, all->child[i].name, room);
     if (ask.path.size)
         dli_zk_ask(job, &ask, 1, found_deleted);
     else

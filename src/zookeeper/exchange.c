@@ -12,8 +12,6 @@
  *
  * The token is the transaction that made the node.
  */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kinds.h"
@@ -63,8 +61,8 @@ void dli_zk_granted(struct dli_job *job, struct dli_zk_entry *entry, int64_t mor
 
     dli_zk_unwatch(dli_zk_at(job->base.lane), &entry->watch[0]);
     entry->held = 1;
-    if (entry->czxid >= token_end) {
-        dli_zk_fail(job, DLOCK_UNFIT, "the transaction id of ZooKeeper is too high for fencing tokens below 2^53");
+    if (entry->czxid <= 0 || entry->czxid >= token_end) {
+        dli_zk_fail(job, DLOCK_UNFIT, "the transaction id of ZooKeeper is no fencing token: those are 1 to 2^53 - 1");
         return;
     }
     answer->got = DLI_TRY_GRANTED;
@@ -186,7 +184,7 @@ static void vanished(struct dli_job *job)
     dli_zk_permit_take(job);
 }
 
-static void judge(struct dli_job *job, const struct dli_zk_children *all)
+static void judge(struct dli_job *job, const struct dli_zk_children *all, int gate)
 {
     struct dli_zk_entry *entry = entry_of(job);
     const struct dli_zk_child *before = NULL;
@@ -208,7 +206,7 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
     entry->rung = job->session->rung;
     if (!own) {
         vanished(job);
-    } else if (all->gate && !job->gate.passed && !entry->permits) {
+    } else if (gate && !job->gate.passed && !entry->permits) {
         dli_zk_gate_meet(job, dli_zk_look, shut_out);
     } else if (wrong) {
         dli_zk_go_away(job, DLI_TRY_WRONG_KIND);
@@ -226,41 +224,29 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all)
 /* A permit semaphore's line is below its name, and the gate is not: the reply behind has it. */
 static int gate_beside(struct dli_job *job, int call, int *gate)
 {
-    struct dli_zk_children all;
+    const struct dli_zk_children *all;
 
     if (!job->request.kind->slots)
         return 0;
-    if (dli_zk_children_of(job, call + 1, &all))
+    if (!(all = dli_zk_children_of(job, call + 1)))
         return -1;
-    *gate = all.gate;
-    free(all.child);
+    *gate = all->gate;
     return 0;
 }
 
 /* The children are in the reply of this call. */
 static void judge_reply(struct dli_job *job, int call)
 {
-    struct dli_zk_children all;
-    int failed, gate = 0;
+    const struct dli_zk_children *all;
+    int gate = 0;
 
     if (job->call[call].error) {
         dli_zk_fail_error(job, job->call[call].error);
         return;
     }
-    if (gate_beside(job, call, &gate))
+    if (gate_beside(job, call, &gate) || !(all = dli_zk_children_of(job, call)))
         return;
-    if ((failed = dli_zk_children(dli_zk_body(job, call), &all)) == -1) {
-        dli_zk_fail_bytes(job);
-        return;
-    }
-    all.gate |= gate;
-    if (failed)
-        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the line");
-    else if (all.odd)
-        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
-    else
-        judge(job, &all);
-    free(all.child);
+    judge(job, all, gate | all->gate);
 }
 
 static void looked(struct dli_job *job)
@@ -286,9 +272,8 @@ void dli_zk_look(struct dli_job *job)
 static void created(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
+    const struct dli_zk_answer *answer = dli_zk_got(job, 0);
     int32_t error = job->call[0].error;
-    struct dli_zk_stat stat;
-    struct dli_zk_text path;
 
     if (error == DLI_ZK_NO_NODE) {
         dli_zk_make_parents(job, job->line, dli_zk_create);
@@ -296,13 +281,12 @@ static void created(struct dli_job *job)
         dli_zk_forget(dli_zk_at(job->base.lane), number_of(job));
         job->request.refused = 1;
         dli_zk_fail_error(job, error);
-    } else if (dli_zk_decode_created(dli_zk_body(job, 0), &path, &stat)) {
-        dli_zk_fail_bytes(job);
-    } else if (dli_zk_sequence(path, &entry->seq)) {
+    } else if (answer->seq < 0) {
         dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
     } else {
-        entry->czxid = stat.czxid;
-        entry->ctime = stat.ctime;
+        entry->seq = answer->seq;
+        entry->czxid = answer->stat.czxid;
+        entry->ctime = answer->stat.ctime;
         entry->state = DLI_ZK_KNOWN;
         judge_reply(job, 1);
     }

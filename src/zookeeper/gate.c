@@ -10,26 +10,19 @@
  *
  * Those who wait hear of it by a bell, see bell.c: closing and opening ring it in the same transaction.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/id.h"
+#include "base/number.h"
 #include "kinds.h"
 
 enum { OWN, BELL, MET = 1 };
-static const char node_name[] = "dlock_gate";
 
 /* ---- names */
 
-int dli_zk_is_gate(struct dli_zk_text name)
-{
-    return name.size == sizeof node_name - 1 && memcmp(name.bytes, node_name, name.size) == 0;
-}
-
 struct dli_zk_text dli_zk_gate_path(const struct dli_place *place, char out[DLI_ZK_PATH_MAX])
 {
-    return dli_zk_child_path(place, (struct dli_zk_text){node_name, sizeof node_name - 1}, out);
+    return dli_zk_child_path(place, (struct dli_zk_text){DLI_ZK_GATE, sizeof DLI_ZK_GATE - 1}, out);
 }
 
 /* ---- the node and the bell, in one transaction */
@@ -37,21 +30,15 @@ struct dli_zk_text dli_zk_gate_path(const struct dli_place *place, char out[DLI_
 /* The errors of both parts, and the stamp of the bell. 0; -1: the job has failed. */
 static int both(struct dli_job *job, int32_t error[2], int64_t *stamp)
 {
-    struct dli_zk_text rest = dli_zk_body(job, OWN);
-    struct dli_zk_part part[2];
+    const struct dli_zk_answer *answer = dli_zk_got(job, 0);
 
-    if (job->call[OWN].error) {
-        dli_zk_fail_error(job, job->call[OWN].error);
+    if (job->call[0].error) {
+        dli_zk_fail_error(job, job->call[0].error);
         return -1;
     }
-    for (int i = 0; i < 2; i++) {
-        if (dli_zk_decode_part(&rest, &part[i]) != 1) {
-            dli_zk_fail_bytes(job);
-            return -1;
-        }
-        error[i] = part[i].error == DLI_ZK_NOT_TRIED ? DLI_ZK_OK : part[i].error;
-    }
-    *stamp = part[BELL].stat.mtime;
+    error[OWN] = answer->part_error[OWN];
+    error[BELL] = answer->part_error[BELL];
+    *stamp = answer->stat.mtime;
     return 0;
 }
 
@@ -70,23 +57,14 @@ static void ring(struct dli_job *job, const struct dli_zk_ask *gate, int32_t rin
 
 /* ---- a node that is met */
 
-int dli_zk_gate_read(struct dli_job *job, int call)
+void dli_zk_gate_read(struct dli_job *job, int call)
 {
-    struct dli_zk_text data;
-    struct dli_zk_stat stat;
-    char text[24];
-    int64_t ms;
+    const struct dli_zk_answer *answer = dli_zk_got(job, call);
+    int64_t ms = strtoll(answer->data.bytes, NULL, 10);
 
-    if (dli_zk_decode_data(dli_zk_body(job, call), &data, &stat)) {
-        dli_zk_fail_bytes(job);
-        return -1;
-    }
-    snprintf(text, sizeof text, "%.*s", (int)(data.size < 20 ? data.size : 20), data.size ? data.bytes : "");
-    ms = strtoll(text, NULL, 10);
-    job->gate.end = ms > 0 && ms < INT64_MAX / 2 ? stat.mtime + ms : 0;
-    job->gate.version = stat.version;
+    job->gate.end = ms > 0 && ms < INT64_MAX / 2 ? dli_plus(answer->stat.mtime, ms) : 0;
+    job->gate.version = answer->stat.version;
     job->gate.passed = !job->gate.end; /* the node of a lock with such a name */
-    return 0;
 }
 
 /* It has been done, or somebody else was faster. */
@@ -130,9 +108,7 @@ static void met(struct dli_job *job)
         dli_zk_again(job, job->gate.next);
     else if (error)
         dli_zk_fail_error(job, error);
-    else if (dli_zk_rings(job, 0) || dli_zk_gate_read(job, MET))
-        return;
-    else if (job->gate.passed)
+    else if (dli_zk_rings(job, 0), dli_zk_gate_read(job, MET), job->gate.passed)
         dli_zk_again(job, job->gate.next);
     else
         pass_or_not(job, entry->ctime);
@@ -229,7 +205,8 @@ static void found(struct dli_job *job)
         finish(job, DLOCK_UNCHANGED);
     } else if (job->call[1].error) {
         dli_zk_fail_error(job, job->call[1].error);
-    } else if (dli_zk_gate_read(job, 1) == 0) {
+    } else {
+        dli_zk_gate_read(job, 1);
         gate.version = job->gate.version;
         if (job->gate.passed)
             finish(job, DLOCK_UNCHANGED);
@@ -272,10 +249,10 @@ static void seen(struct dli_job *job)
 
     dli_zk_listened(job, 0);
     job->gate.end = 0;
+    if (!error)
+        dli_zk_gate_read(job, 1);
     if (error && error != DLI_ZK_NO_NODE)
         dli_zk_fail_error(job, error);
-    else if (!error && dli_zk_gate_read(job, 1))
-        return;
     else if (job->gate.end)
         dli_zk_ask_clock(job, left);
     else

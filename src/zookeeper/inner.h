@@ -26,7 +26,10 @@
 #include "zookeeper/codec/codec.h"
 
 enum { DLI_ZK_TRIES = 4, DLI_ZK_SESSIONS = 64, DLI_ZK_CALLS = 4 };
-enum { DLI_ZK_MS = 1000, DLI_ZK_STAMPS = 16, DLI_ZK_PATH_MAX = 128 + 1024 + 32 + DLI_OWNER_MAX };
+enum { DLI_ZK_MS = 1000, DLI_ZK_STAMPS = 16 };
+
+/* A chroot, a name, a child of ours with what is below it, a child that stands in line. */
+enum { DLI_ZK_PATH_MAX = 128 + 1 + 1024 + 8 + 1 + DLI_ZK_NAME_MAX + 1 };
 
 struct dli_job;
 struct dli_zk;
@@ -49,12 +52,14 @@ struct dli_zk_call {
     struct dli_link link;           /* in session.waiting, then in session.flying */
     int64_t deadline, sent_at;
     int32_t xid;
-    struct dli_buffer out, in; /* the frame; the body of the reply */
-    dlock_status status;       /* results. Not DLOCK_OK: there was no reply */
-    int32_t error;             /* of the reply, enum dli_zk_error */
-    int sent;                  /* the server may have got it */
-    int over;                  /* the session is over */
-    dlock_error reason;        /* not DLOCK_OK: a sentence that names the member */
+    struct dli_buffer out;       /* the frame */
+    dlock_status status;         /* results. Not DLOCK_OK: there was no reply */
+    int32_t error;               /* of the reply, enum dli_zk_error */
+    struct dli_zk_answer answer; /* and what it has; counted in zk.kept */
+    struct dli_zk *zk;
+    int sent;           /* the server may have got it */
+    int over;           /* the session is over */
+    dlock_error reason; /* not DLOCK_OK: a sentence that names the member */
     void (*ended)(struct dli_zk_call *call);
 };
 
@@ -82,7 +87,8 @@ struct dli_zk_session {
     int64_t greeted; /* stamp of the greeting */
     struct dli_buffer in;
     struct dli_link waiting, flying;
-    int32_t xid;
+    int32_t xid,
+        replied;  /* of the last request that was sent, and of the last one on this connection that has its reply */
     int64_t zxid; /* the last one seen: no member shows us less */
     int64_t heard, next_at;
     uint64_t bells, rung; /* bit n: bell n is watched; how often one has rung; bell.c */
@@ -183,23 +189,11 @@ struct dli_zk {
     struct dli_link sessions, ended, checks; /* from here on lane 0's */
     int64_t numbers;                         /* of sessions, so far */
     void *entries, *spots;                   /* trees: by number, by path */
+    size_t kept;                             /* bytes of answers */
+    int ends;                                /* sessions in ended */
     struct dli_place *bells;                 /* the node that they are below; constant */
     uint32_t follows;                        /* atomic: somebody must hear of gates */
     int followed;                            /* and was told that it does */
-};
-
-/* Names of children that stand in line. */
-struct dli_zk_child {
-    int32_t seq;
-    char side; /* 'l': lock-, 'r': __READ__, 'w': __WRIT__, 'p': lease- */
-    struct dli_zk_text name;
-};
-
-struct dli_zk_children {
-    struct dli_zk_child *child; /* in order; allocated */
-    int count;
-    int odd;  /* a number is below zero: it has run over */
-    int gate; /* the name has a gate, which may be over */
 };
 
 static inline struct dli_zk *dli_zk_of(struct dli_store *store)
@@ -259,11 +253,11 @@ void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, vo
 /* Try from this step on anew, but not for ever. */
 void dli_zk_again(struct dli_job *job, void (*step)(struct dli_job *job));
 
-/* The bytes of a reply. */
-struct dli_zk_text dli_zk_body(const struct dli_job *job, int call);
-
-/* The bytes are no reply of ZooKeeper: the job fails. */
-void dli_zk_fail_bytes(struct dli_job *job);
+/* What a call of the step has got. It lasts until the job asks again, or is finished. */
+static inline const struct dli_zk_answer *dli_zk_got(const struct dli_job *job, int call)
+{
+    return &job->call[call].answer;
+}
 
 /* ---- names.c */
 
@@ -272,6 +266,7 @@ void dli_zk_place_free(struct dli_place *place);
 const char *dli_zk_place_name(const struct dli_place *place);
 struct dli_zk_text dli_zk_path(const struct dli_place *place);
 
+/* Of a child whose name stands in line, or is ours: it fits. Another one that does not is empty, which nobody is asked about. */
 struct dli_zk_text dli_zk_child_path(const struct dli_place *place, struct dli_zk_text child,
                                      char out[DLI_ZK_PATH_MAX]);
 
@@ -282,16 +277,10 @@ const struct dli_place *dli_zk_home(const struct dli_place *place);
 struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
                                char out[DLI_ZK_PATH_MAX]);
 struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                                   int32_t seq, char out[DLI_ZK_PATH_MAX]);
+                                   int64_t seq, char out[DLI_ZK_PATH_MAX]);
 
 /* What kind of lock a node in line is of: 'l', 'r', 'w'. */
 char dli_zk_side(const struct dli_kind *kind);
-
-/* The number at the end of a node's path. 0, or -1: it has none that can be used. */
-int dli_zk_sequence(struct dli_zk_text path, int32_t *seq);
-
-/* Those children that stand in line, in order. 0; -1: these are no names; -2: no memory. */
-int dli_zk_children(struct dli_zk_text body, struct dli_zk_children *all);
 
 /* Whether a node is that of an owner, whatever its number. */
 int dli_zk_is_owners(struct dli_zk_text name, const char *owner);
@@ -352,6 +341,7 @@ int dli_zk_begin(struct dli_zk_session *session, struct dli_zk_call *call, const
 
 /* The call ends now, and its ended does not run. */
 void dli_zk_cancel(struct dli_zk_call *call);
+void dli_zk_call_drop(struct dli_zk_call *call); /* its answer is not needed any more */
 void dli_zk_call_free(struct dli_zk_call *call);
 
 /* Give up this member with the next step. why is constant. refused: DLOCK_OK, or a status for its calls. */

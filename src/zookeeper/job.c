@@ -60,8 +60,15 @@ void dli_zk_request_free(struct dli_request *request)
 
 /* ---- the end */
 
+static void drop_answers(struct dli_job *job)
+{
+    for (int i = 0; i < DLI_ZK_CALLS; i++)
+        dli_zk_call_drop(&job->call[i]);
+}
+
 void dli_zk_finish(struct dli_job *job)
 {
+    drop_answers(job);
     dli_lanes_finish(&job->base);
 }
 
@@ -74,12 +81,8 @@ void dli_zk_finish_change(struct dli_job *job, dlock_status status, int64_t valu
 
 void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence)
 {
+    drop_answers(job);
     dli_lanes_fail(&job->base, status, sentence);
-}
-
-void dli_zk_fail_bytes(struct dli_job *job)
-{
-    dli_zk_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of ZooKeeper.");
 }
 
 /* What an error of a reply means. */
@@ -109,17 +112,13 @@ void dli_zk_fail_error(struct dli_job *job, int32_t error)
     for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++)
         if (meanings[i].error == error)
             meaning = &meanings[i];
-    snprintf(sentence, sizeof sentence, "The member %s %s (error %d of ZooKeeper).", job->session->conn->target->text,
-             meaning->text, (int)error);
+    snprintf(sentence, sizeof sentence, "The member %s %s (error %d of ZooKeeper).",
+             job->session ? job->session->conn->target->text : dli_zk_at(job->base.lane)->text, meaning->text,
+             (int)error);
     dli_zk_fail(job, meaning->status, sentence);
 }
 
 /* ---- steps */
-
-struct dli_zk_text dli_zk_body(const struct dli_job *job, int call)
-{
-    return (struct dli_zk_text){job->call[call].in.bytes, job->call[call].in.size};
-}
 
 void dli_zk_again(struct dli_job *job, void (*step)(struct dli_job *job))
 {
@@ -138,10 +137,12 @@ void dli_zk_note(struct dli_job *job, struct dli_zk_session *session, const stru
         outcome->failed = call;
     if (call->error == DLI_ZK_SESSION_MOVED) {
         outcome->moved = 1;
-        dli_zk_leave(session, DLOCK_OK, "says that the session has moved to another member");
+        if (session)
+            dli_zk_leave(session, DLOCK_OK, "says that the session has moved to another member");
     }
-    if (call->error == DLI_ZK_SESSION_EXPIRED) {
+    if (call->error == DLI_ZK_SESSION_EXPIRED)
         outcome->over = 1;
+    if (call->error == DLI_ZK_SESSION_EXPIRED && session) {
         session->gone = 0;
         dli_zk_session_lost(session);
     }
@@ -179,8 +180,25 @@ static void call_ended(struct dli_zk_call *call, int index)
         step_ended(job);
 }
 
+/* Whether each path is there: one that did not fit is another node's. */
+static int have_paths(const struct dli_zk_ask *ask, int count)
+{
+    for (int i = 0; i < count; i++) {
+        if (ask[i].op == DLI_ZK_MULTI && !have_paths(ask[i].part, ask[i].parts))
+            return 0;
+        if (ask[i].op != DLI_ZK_MULTI && !ask[i].path.size)
+            return 0;
+    }
+    return 1;
+}
+
 void dli_zk_ask(struct dli_job *job, const struct dli_zk_ask *ask, int count, void (*answered)(struct dli_job *job))
 {
+    if (!have_paths(ask, count)) {
+        dli_zk_fail(job, DLOCK_INVALID_NAME, "the path of a node of this lock is too long");
+        return;
+    }
+    drop_answers(job);
     job->answered = answered;
     job->calls = job->left = count;
     for (int i = 0; i < count; i++) {

@@ -13,7 +13,7 @@ struct dli_zk_outcome {
     int over, moved;                  /* a session is over, or has moved */
 };
 
-/* Another call of the step has ended. */
+/* Another call of the step has ended. session: NULL when it has gone meanwhile. */
 void dli_zk_note(struct dli_job *job, struct dli_zk_session *session, const struct dli_zk_call *call,
                  struct dli_zk_outcome *outcome);
 
@@ -44,12 +44,10 @@ void dli_zk_make_parents(struct dli_job *job, const struct dli_place *place, voi
 
 /* ---- gate.c: gates */
 
-/* Whether this name is that of a gate's node. */
-int dli_zk_is_gate(struct dli_zk_text name);
 struct dli_zk_text dli_zk_gate_path(const struct dli_place *place, char out[DLI_ZK_PATH_MAX]);
 
-/* A node was seen where the gate is: job.gate as the reply of this call has it. 0; -1: the job has failed. */
-int dli_zk_gate_read(struct dli_job *job, int call);
+/* A node was seen where the gate is: job.gate as the reply of this call has it. */
+void dli_zk_gate_read(struct dli_job *job, int call);
 
 /*
  * The same, by a number that has a node: it is asked whether the gate was closed when that was made, or later. One that was
@@ -72,8 +70,8 @@ int dli_zk_hears(const struct dli_job *job);
 struct dli_zk_ask dli_zk_listen(struct dli_job *job, char room[DLI_ZK_PATH_MAX]);
 void dli_zk_listened(struct dli_job *job, int call);
 
-/* job.gate.rings, from the reply about the bell. 0; -1: the job has failed. */
-int dli_zk_rings(struct dli_job *job, int call);
+/* job.gate.rings, from the reply about the bell. */
+void dli_zk_rings(struct dli_job *job, int call);
 
 /* A bell was rung: 0: the path is none. */
 int dli_zk_rung(struct dli_zk_session *session, struct dli_zk_text path);
@@ -111,17 +109,12 @@ void dli_zk_permit_acquire(struct dli_job *job);
 /* It is the first in line. */
 void dli_zk_permit_take(struct dli_job *job);
 
-/* The children in a reply. 0; -1: the job has failed. NO_NODE is no error: nothing is there. */
-int dli_zk_children_of(struct dli_job *job, int call, struct dli_zk_children *all);
+/* The children in a reply. NULL: the job has failed. NO_NODE is no error: nothing is there. */
+const struct dli_zk_children *dli_zk_children_of(struct dli_job *job, int call);
 
 /* Delete the nodes of so many permits by their exact names, in one transaction. */
 void dli_zk_delete_leases(struct dli_job *job, const char *owner, int32_t from, int count,
                           void (*answered)(struct dli_job *job));
-
-/*
- * The error of so many changes in the first reply; path: of the first of several that were made. 0; -1: the job has failed.
- */
-int dli_zk_transacted(struct dli_job *job, int count, int32_t *error, struct dli_zk_text *path);
 
 /* ---- permit_drop.c */
 void dli_zk_permit_drop(struct dli_job *job);

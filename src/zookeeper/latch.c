@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/text.h"
 #include "kinds.h"
 
@@ -77,9 +78,7 @@ static void waited(struct dli_job *job)
         dli_zk_again(job, wait);
     else if (other)
         answer_wait(job);
-    else if (dli_zk_rings(job, BELL) || dli_zk_gate_read(job, GATE))
-        return;
-    else if (job->gate.passed)
+    else if (dli_zk_rings(job, BELL), dli_zk_gate_read(job, GATE), job->gate.passed)
         answer_wait(job);
     else
         dli_zk_gate_try(job, wait, shut_out);
@@ -129,21 +128,21 @@ static void word(const char *at, char out[DLI_OWNER_MAX])
     snprintf(out, DLI_OWNER_MAX, "%.*s", at ? (int)strcspn(at, " ") : 0, at ? at : "");
 }
 
-/* The name of the witness in a value; "": there is none. */
+/* The name of the witness in a value; "": there is none, or it is no id: a path of others. */
 static void witness_in(const char *value, char out[DLI_OWNER_MAX])
 {
+    static const char fit[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ:-";
     const char *at = strchr(value, '@');
 
     word(at ? at + 1 : NULL, out);
+    if (out[strspn(out, fit)])
+        out[0] = '\0';
 }
 
 static void changed(struct dli_job *job)
 {
-    struct dli_zk_text path;
-    int32_t error;
+    int32_t error = dli_zk_got(job, 0)->error;
 
-    if (dli_zk_transacted(job, PARTS, &error, &path))
-        return;
     job->request.change.writes = 0;
     if (!error)
         dli_zk_finish_change(job, DLOCK_OK, job->value);
@@ -201,7 +200,7 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
 static void decide(struct dli_job *job, int32_t version, const char *value)
 {
     const char *what = job->request.change.what;
-    int64_t left = strtoll(value, NULL, 10), number = job->request.change.number;
+    int64_t left = dli_between(strtoll(value, NULL, 10), 0, INT64_MAX), number = job->request.change.number;
 
     if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, value)))
         dli_zk_finish_change(job, DLOCK_OK, left);
@@ -221,20 +220,15 @@ static void found(struct dli_job *job)
 {
     int32_t error = job->call[1].error;
     char value[DLI_CHANGE_VALUE] = "";
-    struct dli_zk_stat stat = {.version = -1};
-    struct dli_zk_text data = {"", 0};
+    const struct dli_zk_answer *answer = dli_zk_got(job, 1);
 
     if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
         return;
     }
-    if (!error && dli_zk_decode_data(dli_zk_body(job, 1), &data, &stat)) {
-        dli_zk_fail_bytes(job);
-        return;
-    }
-    snprintf(value, sizeof value, "%.*s", (int)(data.size < DLI_CHANGE_VALUE ? data.size : DLI_CHANGE_VALUE - 1),
-             data.bytes);
-    decide(job, stat.version, value);
+    if (!error)
+        snprintf(value, sizeof value, "%s", answer->data.bytes);
+    decide(job, error ? -1 : answer->stat.version, value);
 }
 
 static void read_again(struct dli_job *job)

@@ -11,7 +11,8 @@
 
 #include "inner.h"
 
-enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, SILENCE = 500 * 1000, XIDS = 0x7fffffff };
+enum { PIECE = 16 * 1024, PIECES = 16, BIG = 256 * 1024, KEPT_MAX = 20 * 1024 * 1024 };
+enum { PAUSE = 20 * 1000, SILENCE = 500 * 1000, XIDS = 0x7fffffff };
 
 /* The greeting is ours to send. */
 static void greet(struct dli_conn *conn)
@@ -146,33 +147,51 @@ static int welcomed(struct dli_zk_session *session, struct dli_zk_text frame)
         return -1;
     dli_budget_result(&session->zk->budget, 1, session->heard);
     session->phase = DLI_ZK_UP;
+    session->replied = session->xid;
     if (zk->user[0] && dli_zk_encode_auth(&session->conn->out, zk->user, zk->password))
         dli_conn_fail(session->conn, DLOCK_OUT_OF_MEMORY, "cannot be written to", "no memory");
     dli_zk_session_up(session, &ticket);
     return 0;
 }
 
+static int32_t after(int32_t xid)
+{
+    return xid < XIDS ? xid + 1 : 1;
+}
+
+/* Bytes of answers, and of messages that are not all there. */
+static size_t kept(const struct dli_zk *zk)
+{
+    const struct dli_link *lists[] = {&zk->sessions, &zk->ended};
+    size_t size = zk->kept;
+
+    for (int i = 0; i < 2; i++)
+        for (const struct dli_link *link = lists[i]->next; link != lists[i]; link = link->next)
+            size += DLI_OBJECT(link, struct dli_zk_session, link)->in.room;
+    return size;
+}
+
+/* Every request that was sent has one reply, in their order. That of a call that was given up is passed over. */
 static int answered(struct dli_zk_session *session, const struct dli_zk_reply *reply)
 {
-    struct dli_zk_call *call;
-    uint32_t ahead;
+    struct dli_zk_call *call = DLI_OBJECT(session->flying.next, struct dli_zk_call, link);
+    dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for the reply"};
+    int failed;
 
-    if (dli_list_empty(&session->flying))
-        return 0;
-    call = DLI_OBJECT(session->flying.next, struct dli_zk_call, link);
-    ahead = ((uint32_t)reply->xid - (uint32_t)call->xid) & XIDS;
-    if (ahead > XIDS / 2)
-        return 0;
-    if (ahead > 0)
+    if (session->replied == session->xid || reply->xid != after(session->replied))
         return -1;
-    call->error = reply->error;
-    if (dli_buffer_add(&call->in, reply->body.bytes, reply->body.size)) {
-        dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for the reply"};
-
-        dli_zk_call_fail(call, &reason);
+    session->replied = reply->xid;
+    if (dli_list_empty(&session->flying) || call->xid != reply->xid)
         return 0;
-    }
-    dli_zk_call_end(call);
+    failed = dli_zk_decode_answer(&call->out, reply, &call->answer);
+    if (failed == -1)
+        return -1;
+    session->zk->kept += call->answer.room_size;
+    call->error = reply->error;
+    if (failed)
+        dli_zk_call_fail(call, &reason);
+    else
+        dli_zk_call_end(call);
     return 0;
 }
 
@@ -191,7 +210,8 @@ static int take_frame(struct dli_zk_session *session, struct dli_zk_text frame)
     if (reply.xid == DLI_ZK_XID_EVENT) {
         if (dli_zk_decode_event(reply.body, &type, &path))
             return -1;
-        dli_zk_event(session, type, path);
+        if (type)
+            dli_zk_event(session, type, path);
         return 0;
     }
     if (reply.xid == DLI_ZK_XID_AUTH) {
@@ -208,14 +228,15 @@ static int take(struct dli_zk_session *session)
     int64_t size = 0;
 
     while (session->phase != DLI_ZK_DOWN &&
-           (size = dli_zk_frame(session->in.bytes + used, session->in.size - used)) > 0) {
+           (size = dli_zk_decode_frame(session->in.bytes + used, session->in.size - used)) > 0) {
         struct dli_zk_text frame = {session->in.bytes + used + 4, (size_t)size - 4};
 
         used += (size_t)size;
         if (take_frame(session, frame))
             return -1;
     }
-    dli_buffer_drop(&session->in, used < session->in.size ? used : session->in.size);
+    if (used > 0)
+        dli_buffer_drop(&session->in, used < session->in.size ? used : session->in.size);
     return size < 0 ? -1 : 0;
 }
 
@@ -238,6 +259,8 @@ static void receive(struct dli_zk_session *session, int64_t now)
             dli_conn_fail(session->conn, DLOCK_OUT_OF_MEMORY, "cannot be read from", "no memory");
         else if (take(session))
             dli_conn_fail(session->conn, DLOCK_PROTOCOL_ERROR, "sent what is not ZooKeeper's protocol", NULL);
+        else if (session->in.size > BIG && kept(session->zk) > KEPT_MAX)
+            dli_conn_fail(session->conn, DLOCK_PROTOCOL_ERROR, "sent more than a client keeps", NULL);
         if (dli_conn_is_drained(session->conn, size, sizeof piece))
             return;
     }
@@ -254,7 +277,7 @@ static void send_waiting(struct dli_zk_session *session, int64_t now)
         struct dli_zk_call *call = DLI_OBJECT(link, struct dli_zk_call, link);
         dlock_error reason = {.code = DLOCK_OUT_OF_MEMORY, .message = "no memory for the call"};
 
-        session->xid = session->xid < XIDS ? session->xid + 1 : 1;
+        session->xid = after(session->xid);
         call->xid = session->xid;
         for (int i = 0; i < 4; i++)
             call->out.bytes[4 + i] = (char)((uint32_t)call->xid >> (24 - 8 * i));

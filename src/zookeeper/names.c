@@ -1,5 +1,5 @@
 /*
- * names.c: names of locks and nodes, and the order of nodes. No state.
+ * names.c: names of locks and nodes. No state.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,14 +7,6 @@
 
 #include "base/text.h"
 #include "kinds.h"
-
-enum { DIGITS = 10 };
-
-/* What stands before the number of a node. */
-static const struct side {
-    char side;
-    const char *text;
-} sides[] = {{'l', "lock-"}, {'r', "__READ__"}, {'w', "__WRIT__"}, {'p', "lease-"}};
 
 /* ---- places */
 
@@ -129,12 +121,7 @@ char dli_zk_side(const struct dli_kind *kind)
 
 static const char *text_of(const struct dli_kind *kind)
 {
-    char side = dli_zk_side(kind);
-
-    for (size_t i = 0; i < sizeof sides / sizeof sides[0]; i++)
-        if (sides[i].side == side)
-            return sides[i].text;
-    return "";
+    return dli_zk_side_text(dli_zk_side(kind));
 }
 
 struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
@@ -144,10 +131,10 @@ struct dli_zk_text dli_zk_node(const struct dli_kind *kind, const struct dli_pla
 }
 
 struct dli_zk_text dli_zk_numbered(const struct dli_kind *kind, const struct dli_place *place, const char *owner,
-                                   int32_t seq, char out[DLI_ZK_PATH_MAX])
+                                   int64_t seq, char out[DLI_ZK_PATH_MAX])
 {
     return (struct dli_zk_text){
-        out, dli_print(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId32, place->path, owner, text_of(kind), seq)};
+        out, dli_print(out, DLI_ZK_PATH_MAX, "%s/_c_%s-%s%010" PRId64, place->path, owner, text_of(kind), seq)};
 }
 
 int dli_zk_is_owners(struct dli_zk_text name, const char *owner)
@@ -163,87 +150,4 @@ int64_t dli_zk_number(const char *owner)
     const char *colon = strrchr(owner, ':');
 
     return colon ? strtoll(colon + 1, NULL, 10) : 0;
-}
-
-/* ---- the line */
-
-/* Split off the ten digits at the end, and a sign. Returns the size of the rest; 0: there are none. */
-static size_t split(struct dli_zk_text name, int64_t *seq)
-{
-    size_t size = name.size;
-
-    if (size <= DIGITS)
-        return 0;
-    *seq = 0;
-    for (size_t i = size - DIGITS; i < size; i++) {
-        if (name.bytes[i] < '0' || name.bytes[i] > '9')
-            return 0;
-        *seq = 10 * *seq + (name.bytes[i] - '0');
-    }
-    return size - DIGITS;
-}
-
-static int ends_with(struct dli_zk_text name, size_t size, const char *text)
-{
-    size_t length = strlen(text);
-
-    return size >= length && memcmp(name.bytes + size - length, text, length) == 0;
-}
-
-int dli_zk_sequence(struct dli_zk_text path, int32_t *seq)
-{
-    int64_t number;
-    size_t rest = split(path, &number);
-
-    if (!rest || number > INT32_MAX || ends_with(path, rest, "--"))
-        return -1;
-    *seq = (int32_t)number;
-    return 0;
-}
-
-/* Whether a node stands in line. */
-static int parse(struct dli_zk_text name, struct dli_zk_child *child, int *odd)
-{
-    int64_t number;
-    size_t rest = split(name, &number);
-
-    for (size_t i = 0; rest && i < sizeof sides / sizeof sides[0]; i++) {
-        int below = ends_with(name, rest, "-") && ends_with(name, rest - 1, sides[i].text);
-
-        *odd |= below;
-        if (!below && !ends_with(name, rest, sides[i].text))
-            continue;
-        *child = (struct dli_zk_child){.seq = (int32_t)number, .side = sides[i].side, .name = name};
-        return 1;
-    }
-    return 0;
-}
-
-static int in_order(const void *a, const void *b)
-{
-    int32_t x = ((const struct dli_zk_child *)a)->seq, y = ((const struct dli_zk_child *)b)->seq;
-
-    return x < y ? -1 : x > y;
-}
-
-int dli_zk_children(struct dli_zk_text body, struct dli_zk_children *all)
-{
-    struct dli_zk_text name;
-    int32_t count;
-
-    memset(all, 0, sizeof *all);
-    if (dli_zk_decode_count(&body, &count) || count < 0 || (size_t)count > body.size / 4)
-        return -1;
-    if (!(all->child = calloc((size_t)count + 1, sizeof *all->child)))
-        return -2;
-    while (count-- > 0) {
-        if (dli_zk_decode_name(&body, &name)) {
-            free(all->child);
-            return -1;
-        }
-        all->count += parse(name, &all->child[all->count], &all->odd);
-        all->gate |= dli_zk_is_gate(name);
-    }
-    qsort(all->child, (size_t)all->count, sizeof *all->child, in_order);
-    return 0;
 }

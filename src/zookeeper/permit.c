@@ -9,13 +9,13 @@
  * and stands in line anew: whoever is the first one now could wait for them for ever.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "kinds.h"
 
 /* What a look reads: after a transaction or a sync. */
 enum { FIRST, LEASES, TOTAL, NAMES, READS };
 static const char one_deleted[] = "a node of these permits was deleted";
+static const char run_over[] = "the numbers below this name have run over: remove its node at a quiet time";
 
 static void list(struct dli_job *job);
 
@@ -34,41 +34,20 @@ static int permits_of(const struct dli_job *job)
     return (int)job->request.exchange.wish.permits;
 }
 
-int dli_zk_children_of(struct dli_job *job, int call, struct dli_zk_children *all)
+const struct dli_zk_children *dli_zk_children_of(struct dli_job *job, int call)
 {
+    const struct dli_zk_children *all = &dli_zk_got(job, call)->children;
     int32_t error = job->call[call].error;
-    int failed = 0;
 
-    memset(all, 0, sizeof *all);
     if (error && error != DLI_ZK_NO_NODE)
         dli_zk_fail_error(job, error);
-    else if (!error && (failed = dli_zk_children(dli_zk_body(job, call), all)) == -1)
-        dli_zk_fail_bytes(job);
-    else if (failed)
-        dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for the permits");
     else if (all->odd)
-        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+        dli_zk_fail(job, DLOCK_UNFIT, run_over);
+    else if (all->foreign)
+        dli_zk_fail(job, DLOCK_UNFIT, "a node that stands in line here has a name of more than 255 bytes");
     else
-        return 0;
-    free(all->child);
-    all->child = NULL;
-    return -1;
-}
-
-/* ---- many nodes in one transaction */
-
-int dli_zk_transacted(struct dli_job *job, int count, int32_t *error, struct dli_zk_text *path)
-{
-    struct dli_zk_part first = {.error = job->call[FIRST].error};
-    struct dli_zk_text body = dli_zk_body(job, FIRST);
-
-    if (!first.error && count > 1 && dli_zk_decode_multi(body, &first)) {
-        dli_zk_fail_bytes(job);
-        return -1;
-    }
-    *error = first.error;
-    *path = first.path;
-    return 0;
+        return all;
+    return NULL;
 }
 
 /* ---- it has its permits, or goes away */
@@ -103,11 +82,8 @@ static void leaves(struct dli_job *job)
 static void gave_back(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_text path;
-    int32_t error;
+    int32_t error = dli_zk_got(job, FIRST)->error;
 
-    if (dli_zk_transacted(job, permits_of(job), &error, &path))
-        return;
     if (error == DLI_ZK_NO_NODE && permits_of(job) > 1) {
         dli_zk_fail(job, DLOCK_SERVER_ERROR, one_deleted);
     } else if (error && error != DLI_ZK_NO_NODE) {
@@ -203,21 +179,17 @@ static void decide(struct dli_job *job, int own, int all, int64_t total, int gat
 
 static void judge(struct dli_job *job)
 {
-    struct dli_zk_children all;
+    const struct dli_zk_children *names = dli_zk_children_of(job, NAMES);
+    const struct dli_zk_children *leases = names ? dli_zk_children_of(job, LEASES) : NULL;
     int64_t total;
-    int own = 0, gate;
+    int own = 0;
 
-    if (dli_zk_children_of(job, NAMES, &all))
+    if (!leases)
         return;
-    gate = all.gate;
-    free(all.child);
-    if (dli_zk_children_of(job, LEASES, &all))
-        return;
-    for (int i = 0; i < all.count; i++)
-        own += dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
-    free(all.child);
+    for (int i = 0; i < leases->count; i++)
+        own += dli_zk_is_owners(leases->child[i].name, job->request.exchange.want);
     if (dli_zk_total_of(job, TOTAL, &total) == 0)
-        decide(job, own, all.count, total, gate);
+        decide(job, own, leases->count, total, names->gate);
 }
 
 /* Ask for this, and read the leases and the total behind it, with watches. */
@@ -253,15 +225,11 @@ static void list(struct dli_job *job)
 static void number_read(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_text data;
-    struct dli_zk_stat stat;
 
     if (job->call[0].error) {
         dli_zk_fail_error(job, job->call[0].error);
-    } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
-        dli_zk_fail_bytes(job);
     } else {
-        entry->czxid = stat.czxid;
+        entry->czxid = dli_zk_got(job, 0)->stat.czxid;
         entry->permits = DLI_ZK_PERMITS_KNOWN;
         list(job);
     }
@@ -289,22 +257,19 @@ static void not_created(struct dli_job *job, int32_t error)
 static void created(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_stat stat = {0};
-    struct dli_zk_text path;
-    int32_t error;
+    const struct dli_zk_answer *answer = dli_zk_got(job, FIRST);
 
-    if (dli_zk_transacted(job, permits_of(job), &error, &path))
+    if (answer->error) {
+        not_created(job, answer->error);
         return;
-    if (error) {
-        not_created(job, error);
-    } else if (permits_of(job) == 1 && dli_zk_decode_created(dli_zk_body(job, FIRST), &path, &stat)) {
-        dli_zk_fail_bytes(job);
-    } else if (dli_zk_sequence(path, &entry->lease)) {
-        dli_zk_fail(job, DLOCK_UNFIT, "the numbers below this name have run over: remove its node at a quiet time");
+    }
+    entry->lease = answer->seq;
+    if (answer->seq < 0 || answer->seq > INT32_MAX - permits_of(job)) {
+        dli_zk_fail(job, DLOCK_UNFIT, run_over);
     } else if (permits_of(job) > 1) {
         read_first(job);
     } else {
-        entry->czxid = stat.czxid;
+        entry->czxid = answer->stat.czxid;
         entry->permits = DLI_ZK_PERMITS_KNOWN;
         judge(job);
     }
@@ -338,17 +303,18 @@ static void create(struct dli_job *job)
 static void searched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_children all;
+    const struct dli_zk_children *all = dli_zk_children_of(job, 1);
     int found = 0;
 
-    if (dli_zk_children_of(job, 1, &all))
+    if (!all)
         return;
-    for (int i = 0; i < all.count && !found; i++) {
-        found = dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
-        entry->lease = found ? all.child[i].seq : 0;
+    for (int i = 0; i < all->count && !found; i++) {
+        found = dli_zk_is_owners(all->child[i].name, job->request.exchange.want);
+        entry->lease = found ? all->child[i].seq : 0;
     }
-    free(all.child);
-    if (found)
+    if (entry->lease > INT32_MAX - permits_of(job))
+        dli_zk_fail(job, DLOCK_UNFIT, run_over);
+    else if (found)
         read_first(job);
     else if (entry->outside)
         dli_zk_stand_anew(job);

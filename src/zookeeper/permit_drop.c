@@ -29,7 +29,7 @@ void dli_zk_delete_leases(struct dli_job *job, const char *owner, int32_t from, 
     for (int i = 0; i < count; i++)
         part[i] = (struct dli_zk_ask){
             .op = DLI_ZK_DELETE,
-            .path = dli_zk_numbered(job->request.kind, job->request.place->leases, owner, from + i, room[i]),
+            .path = dli_zk_numbered(job->request.kind, job->request.place->leases, owner, (int64_t)from + i, room[i]),
             .version = -1};
     dli_zk_ask(job, count == 1 ? part : &ask, 1, answered);
     free(part);
@@ -66,14 +66,13 @@ static void found(struct dli_job *job)
     struct dli_zk_ask ask = {.op = DLI_ZK_DELETE, .version = -1};
 
     for (int i = 0; i < 2; i++) {
-        struct dli_zk_children all;
+        const struct dli_zk_children *all = dli_zk_children_of(job, i + 1);
 
-        if (dli_zk_children_of(job, i + 1, &all))
+        if (!all)
             return;
-        for (int j = 0; j < all.count; j++)
-            if (dli_zk_is_owners(all.child[j].name, job->request.exchange.drop))
-                ask.path = dli_zk_child_path(places[i], all.child[j].name, room);
-        free(all.child);
+        for (int j = 0; j < all->count; j++)
+            if (dli_zk_is_owners(all->child[j].name, job->request.exchange.drop))
+                ask.path = dli_zk_child_path(places[i], all->child[j].name, room);
     }
     if (ask.path.size)
         dli_zk_ask(job, &ask, 1, swept);
@@ -92,11 +91,8 @@ static void sweep(struct dli_job *job)
 
 static void released(struct dli_job *job)
 {
-    struct dli_zk_text path;
-    int32_t error;
+    int32_t error = dli_zk_got(job, 0)->error;
 
-    if (dli_zk_transacted(job, (int)job->request.exchange.wish.permits, &error, &path))
-        return;
     if (!error)
         dropped(job, 1);
     else if (error == DLI_ZK_NO_NODE) /* an operator deleted some, or it was this one whose reply was lost */

@@ -3,8 +3,6 @@
  *
  * A number that may not wait stands in line only while nobody else does and enough permits seem to be left.
  */
-#include <stdlib.h>
-
 #include "kinds.h"
 
 enum { LINE, LEASES, TOTAL, NAMES, READS };
@@ -18,24 +16,14 @@ static int permits_of(const struct dli_job *job)
 /* Whether a number that may not wait can have its permits. A gate is met in line only. */
 static void seen(struct dli_job *job)
 {
-    struct dli_zk_children line, leases;
+    const struct dli_zk_children *names = dli_zk_children_of(job, NAMES);
+    const struct dli_zk_children *line = names ? dli_zk_children_of(job, LINE) : NULL;
+    const struct dli_zk_children *leases = line ? dli_zk_children_of(job, LEASES) : NULL;
     int64_t total;
-    int crowd, gate;
 
-    if (dli_zk_children_of(job, NAMES, &line))
+    if (!leases || dli_zk_total_of(job, TOTAL, &total))
         return;
-    gate = line.gate;
-    free(line.child);
-    if (dli_zk_children_of(job, LINE, &line))
-        return;
-    crowd = line.count;
-    free(line.child);
-    if (dli_zk_children_of(job, LEASES, &leases))
-        return;
-    free(leases.child);
-    if (dli_zk_total_of(job, TOTAL, &total))
-        return;
-    if (!gate && (crowd > 0 || leases.count + permits_of(job) > total))
+    if (!names->gate && (line->count > 0 || (int64_t)leases->count + permits_of(job) > total))
         dli_zk_not_granted(job, DLI_TRY_HELD);
     else
         dli_zk_acquire(job);

@@ -68,7 +68,8 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
     job->value = entry->sure;
     for (int i = entry->sure; i <= entry->rests && count < DLI_ZK_CALLS && !failed; i++, count++) {
         ask[count] = (struct dli_zk_ask){.op = DLI_ZK_GET_DATA, .watch = 1};
-        ask[count].path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq + i, room[count]);
+        ask[count].path =
+            dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, (int64_t)entry->seq + i, room[count]);
         failed = dli_zk_watch(dli_zk_at(job->base.lane), dli_zk_watch_of(entry, i), ask[count].path);
     }
     if (failed)
@@ -82,8 +83,7 @@ static void watch(struct dli_job *job, struct dli_zk_entry *entry)
 struct eye {
     struct dli_zk_call call;
     struct eyes *all;
-    struct dli_zk_session *session;
-    int64_t number;
+    int64_t session, number; /* numbers: a session may be gone before the last reply comes */
 };
 
 struct eyes {
@@ -102,22 +102,23 @@ static void eyes_free(struct eyes *eyes)
 static void all_seen(struct eyes *eyes)
 {
     struct dli_job *job = eyes->job;
+    struct dli_zk *zk = dli_zk_at(job->base.lane);
     struct dli_zk_outcome outcome = {0};
     int32_t error = 0;
 
     for (int i = 0; i < eyes->count; i++)
-        dli_zk_note(job, eyes->eye[i].session, &eyes->eye[i].call, &outcome);
+        dli_zk_note(job, dli_zk_session(zk, eyes->eye[i].session), &eyes->eye[i].call, &outcome);
     if (dli_zk_conclude(job, &outcome)) {
         eyes_free(eyes);
         return;
     }
     for (int i = 0; i < eyes->count; i++) {
         const struct eye *eye = &eyes->eye[i];
-        int32_t other = see(dli_zk_entry(dli_zk_at(job->base.lane), eye->number), 0, eye->call.error);
+        int32_t other = see(dli_zk_entry(zk, eye->number), 0, eye->call.error);
 
         error = error ? error : other;
     }
-    job->session = eyes->eye[0].session;
+    job->session = dli_zk_session(zk, eyes->eye[0].session);
     eyes_free(eyes);
     job->at = 0;
     if (error)
@@ -146,20 +147,21 @@ static int open_eye(struct eyes *eyes, struct dli_renewal *row)
     struct eye *eye = &eyes->eye[eyes->count];
     struct dli_zk_entry *entry = dli_zk_entry(zk, dli_zk_number(row->owner));
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA, .watch = 1};
+    struct dli_zk_session *session = is_held(entry) ? dli_zk_session(zk, entry->session) : NULL;
     char room[DLI_ZK_PATH_MAX];
 
-    eye->session = is_held(entry) ? dli_zk_session(zk, entry->session) : NULL;
-    if (!eye->session) {
+    if (!session) {
         row->kept = 0;
         return 0;
     }
+    eye->session = session->number;
     eye->all = eyes;
     eye->number = entry->number;
     eye->call.ended = seen;
     eye->call.deadline = eyes->job->request.deadline;
     ask.path = dli_zk_numbered(row->kind, dli_zk_home(row->place), row->owner, entry->seq, room);
     eyes->count++;
-    return dli_zk_watch(zk, &entry->watch[1], ask.path) || dli_zk_begin(eye->session, &eye->call, &ask) ? -1 : 0;
+    return dli_zk_watch(zk, &entry->watch[1], ask.path) || dli_zk_begin(session, &eye->call, &ask) ? -1 : 0;
 }
 
 static void no_memory(struct dli_job *job, struct eyes *eyes)

@@ -4,8 +4,6 @@
  * Before another node is made, a sync and a look for the owner's id say whether the first one is there. The server refuses
  * what arrives late: the session has moved on.
  */
-#include <stdlib.h>
-
 #include "kinds.h"
 
 static struct dli_zk_entry *entry_of(const struct dli_job *job)
@@ -23,20 +21,17 @@ static void search_on(struct dli_job *job)
 static void numbers_read(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
-    struct dli_zk_stat stat;
-    struct dli_zk_text data;
+    const struct dli_zk_stat *stat = &dli_zk_got(job, 0)->stat;
 
     if (job->call[0].error == DLI_ZK_NO_NODE) {
         search_on(job);
     } else if (job->call[0].error) {
         dli_zk_fail_error(job, job->call[0].error);
-    } else if (dli_zk_decode_data(dli_zk_body(job, 0), &data, &stat)) {
-        dli_zk_fail_bytes(job);
-    } else if (stat.owner != job->session->ticket.id) { /* of a session that ends at any time */
+    } else if (stat->owner != job->session->ticket.id) { /* of a session that ends at any time */
         search_on(job);
     } else {
-        entry->czxid = stat.czxid;
-        entry->ctime = stat.ctime;
+        entry->czxid = stat->czxid;
+        entry->ctime = stat->ctime;
         entry->state = DLI_ZK_KNOWN;
         dli_zk_look(job);
     }
@@ -47,7 +42,7 @@ static void searched(struct dli_job *job)
     struct dli_zk_entry *entry = entry_of(job);
     char room[DLI_ZK_PATH_MAX];
     struct dli_zk_ask ask = {.op = DLI_ZK_GET_DATA};
-    struct dli_zk_children all;
+    const struct dli_zk_children *all = &dli_zk_got(job, 1)->children;
     int found = 0;
 
     if (job->call[1].error == DLI_ZK_NO_NODE) {
@@ -58,15 +53,10 @@ static void searched(struct dli_job *job)
         dli_zk_fail_error(job, job->call[1].error);
         return;
     }
-    if (dli_zk_children(dli_zk_body(job, 1), &all)) {
-        dli_zk_fail_bytes(job);
-        return;
+    for (int i = all->count - 1; i >= 0 && !found; i--) {
+        found = all->child[i].seq < job->value && dli_zk_is_owners(all->child[i].name, job->request.exchange.want);
+        entry->seq = found ? all->child[i].seq : 0;
     }
-    for (int i = all.count - 1; i >= 0 && !found; i--) {
-        found = all.child[i].seq < job->value && dli_zk_is_owners(all.child[i].name, job->request.exchange.want);
-        entry->seq = found ? all.child[i].seq : 0;
-    }
-    free(all.child);
     if (!found) {
         dli_zk_create(job);
         return;

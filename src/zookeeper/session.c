@@ -41,6 +41,7 @@ static struct dli_zk_session *session_new(struct dli_zk *zk, int64_t lease)
 
 void dli_zk_session_free(struct dli_zk_session *session)
 {
+    session->zk->ends -= session->over;
     dli_list_remove(&session->link);
     dli_zk_cancel(&session->beat);
     dli_zk_cancel(&session->bye);
@@ -79,6 +80,18 @@ struct dli_zk_session *dli_zk_enter(struct dli_job *job, int64_t lease)
     return NULL;
 }
 
+/* Its end is all that is left to do. A server may make many of them: the oldest ones are left to it. */
+static void leave_list(struct dli_zk_session *session)
+{
+    struct dli_zk *zk = session->zk;
+
+    session->over = 1;
+    dli_list_remove(&session->link);
+    dli_list_append(&zk->ended, &session->link);
+    if (++zk->ends > DLI_ZK_SESSIONS)
+        DLI_OBJECT(zk->ended.next, struct dli_zk_session, link)->gone = 0;
+}
+
 /* The server gives no session that is long enough. */
 static void too_short(struct dli_zk_session *session)
 {
@@ -88,10 +101,8 @@ static void too_short(struct dli_zk_session *session)
              "The member %s gives sessions of at most %d ms, and lease_ms is %lld: lower it, or raise "
              "maxSessionTimeout at the servers.",
              session->conn->target->text, (int)(session->timeout / DLI_ZK_MS), (long long)(session->lease / DLI_ZK_MS));
-    session->over = 1;
     session->gone = dli_now() + 4 * session->timeout;
-    dli_list_remove(&session->link);
-    dli_list_append(&session->zk->ended, &session->link);
+    leave_list(session);
     dli_zk_link_fail(session, &reason, 0);
 }
 
@@ -159,10 +170,8 @@ void dli_zk_session_lost(struct dli_zk_session *session)
 
     if (session->over || !session->ticket.id)
         return;
-    session->over = 1;
     session->gone = session->gone ? dli_now() + 4 * session->timeout : 0;
-    dli_list_remove(&session->link);
-    dli_list_append(&zk->ended, &session->link);
+    leave_list(session);
     dli_zk_cancel(&session->beat);
     dli_zk_link_fail(session, &reason, 1);
     dli_zk_resume(session);

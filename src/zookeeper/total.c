@@ -4,7 +4,6 @@
  * They are the first four bytes of the node <path>/total, as those of Curator's SharedCount. Behind them are the ids of the
  * last changes, see store/change.h; Curator writes none. A change names the version that it has read.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "kinds.h"
@@ -30,18 +29,13 @@ int64_t dli_zk_total(struct dli_zk_text data)
 int dli_zk_total_of(struct dli_job *job, int call, int64_t *total)
 {
     int32_t error = job->call[call].error;
-    struct dli_zk_text data = {"", 0};
-    struct dli_zk_stat stat;
 
-    if (error && error != DLI_ZK_NO_NODE)
+    if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
-    else if (!error && dli_zk_decode_data(dli_zk_body(job, call), &data, &stat))
-        dli_zk_fail_bytes(job);
-    else {
-        *total = dli_zk_total(data);
-        return 0;
+        return -1;
     }
-    return -1;
+    *total = dli_zk_total(dli_zk_got(job, call)->data);
+    return 0;
 }
 
 static void written(struct dli_job *job)
@@ -118,20 +112,16 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
 
 static void number_read(struct dli_job *job)
 {
-    int32_t error = job->call[2].error, other = job->call[1].error;
-    struct dli_zk_stat stat = {.version = -1};
-    struct dli_zk_text data = {"", 0};
-    struct dli_zk_children all = {.count = 0};
+    int32_t error = job->call[2].error;
+    const struct dli_zk_answer *answer = dli_zk_got(job, 2);
+    const struct dli_zk_children *leases = dli_zk_children_of(job, 1);
 
-    if ((error && error != DLI_ZK_NO_NODE) || (other && other != DLI_ZK_NO_NODE)) {
-        dli_zk_fail_error(job, error && error != DLI_ZK_NO_NODE ? error : other);
-    } else if ((!error && dli_zk_decode_data(dli_zk_body(job, 2), &data, &stat)) ||
-               (!other && dli_zk_children(dli_zk_body(job, 1), &all))) {
-        dli_zk_fail_bytes(job);
-    } else {
-        free(all.child);
-        decide(job, stat.version, data, all.count);
-    }
+    if (!leases)
+        return;
+    if (error && error != DLI_ZK_NO_NODE)
+        dli_zk_fail_error(job, error);
+    else
+        decide(job, error ? -1 : answer->stat.version, answer->data, leases->count);
 }
 
 static void read_number(struct dli_job *job)

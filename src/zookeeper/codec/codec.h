@@ -3,6 +3,11 @@
  *
  * A message is a frame: four bytes of length, then numbers, big endian, and texts with their length before them. A request
  * begins with its number and its operation, a reply with that number, the transaction id and an error.
+ *
+ * This is the border: a server may send anything, and what comes out of here is checked. A text lies inside its frame, or in the
+ * room of its answer, and is no longer than is said here; a number is in the range that its meaning has; an answer is one to the
+ * request. What a decoder refuses leaves nothing behind: what it fills is empty then, and owns no memory. Only link.c calls the
+ * decoders (./dev lint).
  */
 #ifndef DLI_ZOOKEEPER_CODEC_CODEC_H
 #define DLI_ZOOKEEPER_CODEC_CODEC_H
@@ -51,7 +56,12 @@ enum dli_zk_error {
     DLI_ZK_THROTTLED = -127
 };
 
-enum dli_zk_event { DLI_ZK_EVENT_CREATED = 1, DLI_ZK_EVENT_DELETED = 2, DLI_ZK_EVENT_CHILDREN = 4 };
+enum dli_zk_event {
+    DLI_ZK_EVENT_CREATED = 1,
+    DLI_ZK_EVENT_DELETED = 2,
+    DLI_ZK_EVENT_DATA = 3,
+    DLI_ZK_EVENT_CHILDREN = 4
+};
 
 /* Bytes of somebody else. */
 struct dli_zk_text {
@@ -59,20 +69,27 @@ struct dli_zk_text {
     size_t size;
 };
 
-enum { DLI_ZK_PASSWORD = 16, DLI_ZK_FRAME_MAX = 16 * 1024 * 1024 };
+enum {
+    DLI_ZK_PASSWORD = 16,
+    DLI_ZK_FRAME_MAX = 4 * 1024 * 1024 - 64 * 1024, /* servers send about a million bytes: jute.maxbuffer */
+    DLI_ZK_DATA_MAX = 4096, /* what is kept of a node's data: ours are shorter, and of others we read the begin */
+    DLI_ZK_NAME_MAX = 255,  /* of a node that stands in line: Curator's have 55 bytes, ours 85 at most */
+    DLI_ZK_TIMEOUT_MAX = 2 * 86400 * 1000
+};
 
-/* A session as the server has it. timeout 0 in an answer: it is over. */
+/* A session as the server has it. timeout, in ms, is 0 in an answer when it is over, else 1 to DLI_ZK_TIMEOUT_MAX. */
 struct dli_zk_ticket {
-    int64_t id;
-    int32_t timeout; /* ms */
+    int64_t id; /* 0: none yet */
+    int32_t timeout;
     char password[DLI_ZK_PASSWORD];
 };
 
-/* What a node's numbers are to us. */
+/* What a node's numbers are to us: none is below zero, but the owner. */
 struct dli_zk_stat {
-    int64_t czxid, ctime, mtime; /* times: ms, by the leader's clock when it was made, when its data was set */
+    int64_t czxid, ctime,
+        mtime; /* times: ms, below 2^53, by the leader's clock when it was made, when its data was set */
     int32_t version;
-    int64_t owner; /* the session of an ephemeral node */
+    int64_t owner; /* the session of an ephemeral node; any number */
 };
 
 /* A request. Each operation takes what it needs. */
@@ -87,19 +104,39 @@ struct dli_zk_ask {
     int parts;
 };
 
-/* What became of one part of a MULTI. path: of a CREATE. stat: of a SET_DATA. */
-struct dli_zk_part {
-    int32_t op, error;
-    struct dli_zk_text path;
-    struct dli_zk_stat stat;
+/* Names of children that stand in line. */
+struct dli_zk_child {
+    int32_t seq;
+    char side; /* 'l': lock-, 'r': __READ__, 'w': __WRIT__, 'p': lease- */
+    struct dli_zk_text name;
 };
 
-/* A reply without its frame: error, and the rest of the bytes. */
-struct dli_zk_reply {
-    int32_t xid, error;
-    int64_t zxid;
-    struct dli_zk_text body;
+struct dli_zk_children {
+    const struct dli_zk_child *child; /* in order */
+    int count;
+    int odd;     /* a number is below zero: it has run over */
+    int foreign; /* a name that stands in line has more than DLI_ZK_NAME_MAX bytes; it is not among them */
+    int gate;    /* the name has a gate, which may be over */
 };
+
+/* What a request got. Zeroes: nothing. What its operation does not ask for is zero. */
+struct dli_zk_answer {
+    int32_t error;           /* of a MULTI: that of its first part that has one */
+    int32_t part_error[2];   /* of the first parts of a MULTI; 0 also when it was not tried */
+    int32_t seq;             /* CREATE, the first one of a MULTI: the number of its node. -1: none that can be used */
+    struct dli_zk_stat stat; /* of a MULTI: that of its last SET_DATA */
+    struct dli_zk_text data; /* GET_DATA: its begin, DLI_ZK_DATA_MAX bytes at most; then a NUL byte */
+    struct dli_zk_children children;
+    void *room; /* what they are in */
+    size_t room_size;
+};
+
+/* Free what an answer owns, and empty it. */
+void dli_zk_answer_drop(struct dli_zk_answer *answer);
+
+/* The name of the node that closes a gate, and what stands before the number of a node in line, by its side. */
+#define DLI_ZK_GATE "dlock_gate"
+const char *dli_zk_side_text(char side);
 
 /* ---- encode: append a frame. 0, or -1 without memory. */
 
@@ -107,30 +144,27 @@ int dli_zk_encode_connect(struct dli_buffer *out, const struct dli_zk_ticket *ti
 int dli_zk_encode_auth(struct dli_buffer *out, const char *user, const char *password);
 int dli_zk_encode_ask(struct dli_buffer *out, int32_t xid, const struct dli_zk_ask *ask);
 
-/* ---- decode: 0, or -1: the bytes are no such thing. */
+/* ---- decode: 0; -1: the bytes are no such thing; -2: no memory */
+
+/* A reply without its frame: its number, its error, and the rest of the bytes. */
+struct dli_zk_reply {
+    int32_t xid, error;
+    int64_t zxid;
+    struct dli_zk_text body;
+};
 
 /* The length of the first frame with its head; 0: it is not all there; -1: it is none. */
-int64_t dli_zk_frame(const char *bytes, size_t size);
+int64_t dli_zk_decode_frame(const char *bytes, size_t size);
 
-/* frame begins behind the length. */
+/* frame begins behind the length. *ticket is the session that was asked for, then the one that was given. */
 int dli_zk_decode_connect(struct dli_zk_text frame, struct dli_zk_ticket *ticket);
 int dli_zk_decode_reply(struct dli_zk_text frame, struct dli_zk_reply *reply);
+
+/* *type: enum dli_zk_event, or 0 for another one, which means nothing to us. */
 int dli_zk_decode_event(struct dli_zk_text body, int32_t *type, struct dli_zk_text *path);
-int dli_zk_decode_created(struct dli_zk_text body, struct dli_zk_text *path, struct dli_zk_stat *stat);
-int dli_zk_decode_stat(struct dli_zk_text body, struct dli_zk_stat *stat);
-int dli_zk_decode_data(struct dli_zk_text body, struct dli_zk_text *data, struct dli_zk_stat *stat);
 
-/*
- * The next part of a MULTI: *rest begins as the body. 1; 0: that was all. When one part fails, all have an error, and that of
- * those that are not to blame is 0 or DLI_ZK_NOT_TRIED.
- */
-int dli_zk_decode_part(struct dli_zk_text *rest, struct dli_zk_part *part);
-
-/* The error of a MULTI, or 0, and the path of its first CREATE. */
-int dli_zk_decode_multi(struct dli_zk_text body, struct dli_zk_part *first);
-
-/* The names of children one after the other: *rest begins as the body. *left is their number after the first call. */
-int dli_zk_decode_count(struct dli_zk_text *rest, int32_t *left);
-int dli_zk_decode_name(struct dli_zk_text *rest, struct dli_zk_text *name);
+/* asked: the frame of the request, as dli_zk_encode_ask has made it. *answer is empty before. */
+int dli_zk_decode_answer(const struct dli_buffer *asked, const struct dli_zk_reply *reply,
+                         struct dli_zk_answer *answer);
 
 #endif
