@@ -161,7 +161,9 @@ def test_names(redis_server: Server, name: str) -> None:
 
 def test_a_name_that_is_no_utf8(redis_server: Server) -> None:
     done = dlock("inspect", "--json", b"a\xff\xed\xa0\x80", url=redis_server.url, text=False)
-    assert json.loads(done.stdout)["name"] == "a" + "\ufffd" * 4
+    found = json.loads(done.stdout)
+    assert found["name"] == "a" + "\ufffd" * 4 and bytes.fromhex(found["name_hex"]) == b"a\xff\xed\xa0\x80"
+    assert "name_hex" not in objects(redis_server, "inspect", "a\ufffd")[0]
     assert dlock("inspect", b"a\xff", url=redis_server.url, text=False).stdout.startswith(b"a\\xff: ")
 
 
@@ -172,7 +174,7 @@ def test_a_name_that_is_no_utf8(redis_server: Server) -> None:
 def test_set_ups(make: Make) -> None:
     with make() as up:
         words = ["sh", "-c", f"{PROGRAM!r} inspect --json job; exit 5"]
-        done = dlock("run", "--lease", "5s", "job", "--", *words, url=up.url)
+        done = dlock("run", "--keep-url", "--lease", "5s", "job", "--", *words, url=up.url)
         assert done.returncode == 5 and done.stderr == "" and json.loads(done.stdout)["held"]
         assert dlock("run", "--wait", "0", "job", "--", "true", url=up.url).returncode == 0
         assert dlock("check", "--json", url=up.url).returncode in (0, 1)

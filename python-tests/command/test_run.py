@@ -124,11 +124,29 @@ def test_options_may_follow_the_name(redis_server: Server) -> None:
 def test_the_environment(redis_server: Server) -> None:
     """One set of variables, also when dlock runs dlock; DLOCK_FD is open."""
     inner = 'echo "$DLOCK_NAME $DLOCK_TOKEN"; env | grep -c ^DLOCK_; test -p /dev/fd/$DLOCK_FD && echo pipe'
-    done = run(redis_server, "outer", "--", PROGRAM, "run", "inner", "--", "sh", "-c", inner)
+    done = run(redis_server, "--keep-url", "outer", "--", PROGRAM, "run", "inner", "--", "sh", "-c", inner)
     name, token = done.stdout.splitlines()[0].split()
-    assert name == "inner" and done.stdout.splitlines()[1:] == ["4", "pipe"]  # with DLOCK_URL
+    assert name == "inner" and done.stdout.splitlines()[1:] == ["4", "pipe"]  # with DLOCK_RUN
     last = redis_server.command("GET", "redisson_lock_token:{inner}")
     assert 0 < int(token) <= int(last)
+
+
+def test_the_url_stays_with_dlock(redis_server: Server) -> None:
+    """It may have a password: the command does not inherit it, and ps does not show it, of dlock nor of the guard."""
+    script = 'env; for i in $PPID $(cat /proc/$PPID/task/$PPID/children); do tr "\\0" "\\n" < /proc/$i/environ; tr "\\0" "\\n" < /proc/$i/cmdline; done'
+    secret = redis_server.url.replace("redis://", "redis://:s3cret@")
+    redis_server.command("CONFIG", "SET", "requirepass", "s3cret")
+    try:
+        for more in ([], ["--url", secret]):
+            shown = dlock("run", *more, "job", "--", "sh", "-c", script, url=secret)
+            assert shown.returncode == 0 and "DLOCK_TOKEN=" in shown.stdout and "dlock" in shown.stdout
+            assert "s3cret" not in shown.stdout + shown.stderr
+        kept = dlock("run", "--keep-url", "job", "--", "sh", "-c", "echo $DLOCK_URL", url=secret)
+        assert kept.stdout == secret + "\n"
+    finally:
+        with redis_server.client() as redis:
+            redis.command("AUTH", "s3cret")
+            redis.command("CONFIG", "SET", "requirepass", "")
 
 
 def test_tokens_rise(redis_server: Server) -> None:
@@ -157,7 +175,7 @@ def test_signals_that_were_ignored_stay_so(redis_server: Server) -> None:
 def test_every_kind(redis_server: Server, kind: str) -> None:
     permits = ["--permits", "1"] if kind == "permit" else []
     words = ["--kind", kind, *permits, "--wait", "0", "job", "--"]
-    done = run(redis_server, *words, PROGRAM, "run", *words, "echo", "inner")
+    done = run(redis_server, "--keep-url", *words, PROGRAM, "run", *words, "echo", "inner")
     assert done.returncode == (0 if kind == "read" else 75)
     assert run(redis_server, *words, "echo", "again").stdout == "again\n"
 
@@ -174,14 +192,14 @@ def test_permits(redis_server: Server) -> None:
 
 
 def test_the_lease(redis_server: Server) -> None:
-    done = run(redis_server, "--lease", "2s", "job", "--", "sh", "-c", f"{PROGRAM!r} inspect --json job")
+    done = run(redis_server, "--keep-url", "--lease", "2s", "job", "--", "sh", "-c", f"{PROGRAM!r} inspect --json job")
     assert '"held": true' in done.stdout
     left = int(done.stdout.partition('"remaining_ms": ')[2].partition(",")[0])
     assert 0 < left <= 2000
 
 
 def test_the_namespace(redis_server: Server) -> None:
-    done = run(redis_server, "--namespace", "team", "job", "--", PROGRAM, "run", "--wait", "0", "team:job", "--", "true")
+    done = run(redis_server, "--keep-url", "--namespace", "team", "job", "--", PROGRAM, "run", "--wait", "0", "team:job", "--", "true")
     assert done.returncode == 75 and "'team:job'" in done.stderr
 
 

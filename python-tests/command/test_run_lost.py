@@ -208,9 +208,9 @@ def test_all_stopped_past_the_lease(redis_server: Server) -> None:
         pid = int(job.line())
         guards = [int(one) for one in open(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read().split() if int(one) != pid]
         try:
+            job.stop()  # first: it would continue the guard
             for one in [*guards, pid]:
                 os.kill(one, signal.SIGSTOP)
-            job.stop()
             wait_until(lambda: not redis_server.command("EXISTS", "job"))
             job.resume()  # it continues the command
         finally:

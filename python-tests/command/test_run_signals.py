@@ -155,7 +155,7 @@ def test_the_command_is_killed(start: Start, redis_server: Server) -> None:
 
 
 def test_the_guard_is_killed(start: Start) -> None:
-    """The command goes on, and still dies with dlock."""
+    """The command goes on, and still dies with dlock. There is a new guard: see test_run_stopping.py."""
     job = start("job", "--", "sh", "-c", "echo $$; read x; echo $x; exec sleep 600", stdin=-1)
     pid = int(job.line())
     (guard,) = set(children(job.process.pid)) - {pid}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "printable.h"
 #include "text.h"
 
 enum { ESCAPE_MAX = 256 };
@@ -82,38 +83,57 @@ const struct dli_status_row *dli_status_find(dlock_status status)
     return NULL;
 }
 
-/* The length of the printable character at bytes, in valid UTF-8; else 0. */
-static size_t printable(const unsigned char *bytes, size_t size)
+/* Write the printable form of the first character at bytes, *length bytes. Returns how many bytes it had. */
+static size_t escape_one(char out[4], const char *bytes, size_t size, int *marks, size_t *length)
 {
-    unsigned lead = bytes[0];
-    if (lead < 0x80)
-        return lead >= 0x20 && lead != 0x7f;
-    size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || length > size)
-        return 0;
-    for (size_t i = 1; i < length; i++) {
-        if ((bytes[i] & 0xc0) != 0x80)
-            return 0;
+    static const char hex[] = "0123456789abcdef";
+    unsigned char byte = (unsigned char)*bytes;
+
+    *length = dli_printable(bytes, size, marks);
+    if (*length) {
+        memcpy(out, bytes, *length);
+        return *length;
     }
-    unsigned second = bytes[1];
-    int refused = (lead == 0xc2 && second < 0xa0) || (lead == 0xe0 && second < 0xa0) ||
-                  (lead == 0xed && second > 0x9f) || (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f);
-    return refused ? 0 : length;
+    *length = 4;
+    memcpy(out, (char[]){'\\', 'x', hex[byte >> 4], hex[byte & 15]}, 4);
+    return 1;
 }
 
-/* Cut an incomplete UTF-8 sequence off the end of text. */
-static void trim_tail(char *text, size_t size)
+/* Copy bytes into out as printable text, with dots at the end when that is cut, or was cut before. */
+static void escape(char *out, size_t room, const char *bytes, size_t size, int cut)
 {
-    size_t start = size;
-    while (start > 0 && size - start < 3 && ((unsigned char)text[start - 1] & 0xc0) == 0x80)
-        start--;
-    if (start > 0 && (unsigned char)text[start - 1] >= 0xc0 &&
-        !printable((const unsigned char *)text + start - 1, size - start + 1))
-        text[start - 1] = '\0';
+    static const char dots[] = "...";
+    size_t used = 0, at = 0, before_dots = 0;
+    int marks = DLI_MARKS_NONE;
+
+    while (at < size) {
+        char one[4];
+        size_t length, taken = escape_one(one, bytes + at, size - at, &marks, &length);
+        if (used + length + 1 > room)
+            break;
+        memcpy(out + used, one, length);
+        used += length;
+        at += taken;
+        if (used + sizeof dots <= room)
+            before_dots = used;
+    }
+    out[used] = '\0';
+    if (at < size || cut)
+        snprintf(out + before_dots, room - before_dots, "%s", dots);
+}
+
+/* Whether text is the letters, digits and signs of ASCII only: the usual case. */
+static int plain(const char *text)
+{
+    while (*text >= ' ' && *text <= '~')
+        text++;
+    return *text == '\0';
 }
 
 dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format, ...)
 {
+    char whole[sizeof box->message];
+
     if (!box)
         return status;
     va_list list;
@@ -122,8 +142,10 @@ dlock_status dli_fail(dlock_error *box, dlock_status status, const char *format,
     dli_text_vprint(&text, format, list);
     va_end(list);
     box->code = status;
-    if (dli_text_cut(&text))
-        trim_tail(box->message, text.size);
+    if (plain(box->message) && !dli_text_cut(&text))
+        return status;
+    memcpy(whole, box->message, sizeof whole);
+    escape(box->message, sizeof box->message, whole, text.size, dli_text_cut(&text));
     return status;
 }
 
@@ -135,39 +157,10 @@ dlock_status dli_fail_forgot(dlock_error *box, int64_t token, int64_t before)
                     (long long)token, (long long)before);
 }
 
-/* Write the printable form of the first character at bytes, *length bytes. Returns how many bytes it had. */
-static size_t escape_one(char out[4], const unsigned char *bytes, size_t size, size_t *length)
-{
-    static const char hex[] = "0123456789abcdef";
-    *length = printable(bytes, size);
-    if (*length) {
-        memcpy(out, bytes, *length);
-        return *length;
-    }
-    *length = 4;
-    memcpy(out, (char[]){'\\', 'x', hex[*bytes >> 4], hex[*bytes & 15]}, 4);
-    return 1;
-}
-
 const char *dli_escape(char *out, size_t out_size, const char *bytes, size_t size)
 {
-    static const char dots[] = "...";
-    size_t room = out_size < ESCAPE_MAX ? out_size : ESCAPE_MAX, used = 0, at = 0, before_dots = 0;
     if (out_size == 0)
         return "";
-    while (at < size) {
-        char one[4];
-        size_t length, taken = escape_one(one, (const unsigned char *)bytes + at, size - at, &length);
-        if (used + length + 1 > room)
-            break;
-        memcpy(out + used, one, length);
-        used += length;
-        at += taken;
-        if (used + sizeof dots <= room)
-            before_dots = used;
-    }
-    out[used] = '\0';
-    if (at < size)
-        snprintf(out + before_dots, room - before_dots, "%s", dots);
+    escape(out, out_size < ESCAPE_MAX ? out_size : ESCAPE_MAX, bytes, size, 0);
     return out;
 }

@@ -1,8 +1,9 @@
 /*
  * error.h: the status table and the error box.
  *
- * dli_fail fills the box (when there is one) and returns its status, so that a failing function ends in one line.
- * Text from a server goes through dli_escape first: it escapes control bytes and cuts at 256 bytes.
+ * dli_fail fills the box (when there is one) and returns its status, so that a failing function ends in one line. It
+ * escapes all that is not printable (printable.h), wherever that came from. Text from a server goes through dli_escape
+ * first, which also cuts at 256 bytes. To escape twice is to escape once.
  */
 #ifndef DLI_BASE_ERROR_H
 #define DLI_BASE_ERROR_H

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "sys/sys.h"
 
 /* Microseconds. See dli_events_one_by_one. */
@@ -165,7 +166,7 @@ void dli_events_log(struct dli_events *events, dlock_status status, const char *
     field[DLOCK_FIELD_TYPE] = DLOCK_EVENT_LOG;
     field[DLOCK_FIELD_STATUS] = status;
     line->shot.node.read = read_line;
-    snprintf(line->text, sizeof line->text, "%s", text);
+    dli_escape(line->text, sizeof line->text, text, strlen(text));
     if (!dli_events_post(events, &line->shot.node, 1))
         free(line);
 }

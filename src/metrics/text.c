@@ -156,8 +156,12 @@ static void put_server(struct dli_text *text, const char *version, const char *s
 {
     put_head(text, "client_info", "gauge", NULL, "1, for the version of the library and the server.");
     dli_text_print(text, "dlock_client_info{version=\"%s\",server=\"", version);
-    for (; *server; server++)
-        dli_text_print(text, *server == '"' || *server == '\\' ? "\\%c" : "%c", *server);
+    for (; *server; server++) {
+        if (*server == '\n') /* not in the text of a store, which is escaped; but it would end the line */
+            dli_text_print(text, "\\n");
+        else
+            dli_text_print(text, *server == '"' || *server == '\\' ? "\\%c" : "%c", *server);
+    }
     dli_text_print(text, "\"} 1\n");
 }
 

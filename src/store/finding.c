@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+
 /* By hand: releases of clang-format disagree here. */
 /* clang-format off */
 #define DANGER(name, text)  {DLOCK_FINDING_##name, #name, DLOCK_SEVERITY_DANGER, text}
@@ -54,12 +56,12 @@ const struct dli_finding_row *dli_finding_named(const char *name, size_t size)
 const char *dli_finding_say(const struct dli_finding *finding, char *out, size_t size)
 {
     const char *text = finding->row->text, *at = strstr(text, "%s");
-
     int before = at ? (int)(at - text) : (int)strlen(text);
+    char whole[512];
 
-    snprintf(out, size, "%s%s%.*s%s%s", finding->where, finding->where[0] ? ": " : "", before, text,
+    snprintf(whole, sizeof whole, "%s%s%.*s%s%s", finding->where, finding->where[0] ? ": " : "", before, text,
              at ? finding->detail : "", at ? at + 2 : "");
-    return out;
+    return dli_escape(out, size, whole, strlen(whole));
 }
 
 /* ---- lists */

@@ -9,8 +9,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { ARGS_MOST = 24 };
+enum { ARGS_MOST = 24, SENTENCE = 4096 /* a pipe that is writable takes as much */ };
 
 const struct tool_word tool_kinds[] = {
     {"mutex", DLOCK_KIND_MUTEX},         {"fair", DLOCK_KIND_FAIR},
@@ -24,15 +25,19 @@ static const struct tool_word units[] = {{"ms", 1},      {"s", 1000},     {"m", 
 
 int tool_say(const struct tool *tool, int code, const char *format, ...)
 {
-    char text[2048];
+    char text[2048], line[SENTENCE] = "dlock";
+    size_t used;
     va_list rest;
 
     va_start(rest, format);
     vsnprintf(text, sizeof text, format, rest);
     va_end(rest);
-    fprintf(stderr, "dlock%s%s: ", tool->command ? " " : "", tool->command ? tool->command : "");
-    tool_print_text(stderr, text, strlen(text));
-    fputc('\n', stderr);
+    tool_append(line, sizeof line, "%s%s: ", tool->command ? " " : "", tool->command ? tool->command : "");
+    used = strlen(line);
+    used += tool_escape(line + used, sizeof line - used - 1, text, strlen(text));
+    line[used++] = '\n';
+    if (write(2, line, used) != (ssize_t)used) /* at once: other processes write there, too */
+        errno = 0;
     return code;
 }
 

@@ -76,29 +76,49 @@ static int read_url(struct tool *tool)
     return 0;
 }
 
-/* Copy the URL, and overwrite it where ps shows it. */
+/* A copy of text, which is overwritten where ps shows it. NULL after a sentence. */
+static char *hide(const struct tool *tool, char *shown)
+{
+    char *copy = strdup(shown);
+
+    if (copy)
+        memset(shown, '*', strlen(shown));
+    else
+        tool_say(tool, TOOL_SYSTEM, "no memory for the URL");
+    return copy;
+}
+
 static int hide_url(struct tool *tool)
 {
-    char *shown = (char *)tool->url;
-
-    if (!(tool->url_text = strdup(shown)))
-        return tool_say(tool, TOOL_SYSTEM, "no memory for the URL");
-    memset(shown, '*', strlen(shown));
+    if (!(tool->url_text = hide(tool, (char *)tool->url)))
+        return TOOL_SYSTEM;
     tool->url = tool->url_text;
     return 0;
 }
 
+static int take_variable(struct tool *tool)
+{
+    char *shown = getenv("DLOCK_URL");
+
+    if (!shown)
+        return 0;
+    tool->url_env = hide(tool, shown);
+    return tool->url_env ? 0 : TOOL_SYSTEM;
+}
+
 static int find_url(struct tool *tool)
 {
+    int failed = take_variable(tool);
+
+    if (failed)
+        return failed;
     if (tool->url && tool->url_file)
         return tool_say(tool, TOOL_USAGE, "give --url or --url-file, not both");
     if (tool->url_file)
         return read_url(tool);
     if (tool->url)
         return hide_url(tool);
-    tool->url = getenv("DLOCK_URL");
-    if (!tool->url || !*tool->url)
-        tool->url = DEFAULT_URL;
+    tool->url = tool->url_env && *tool->url_env ? tool->url_env : DEFAULT_URL;
     return 0;
 }
 
@@ -158,9 +178,11 @@ void tool_close(struct tool *tool, int64_t timeout_ms)
     dlock_event_free(tool->event);
     dlock_error_free(tool->error);
     free(tool->url_text);
+    free(tool->url_env);
     tool->client = NULL;
     tool->options = NULL;
     tool->event = NULL;
     tool->error = NULL;
     tool->url_text = NULL;
+    tool->url_env = NULL;
 }

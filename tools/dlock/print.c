@@ -1,5 +1,5 @@
 /*
- * print.c: text that is safe on a terminal, JSON, and times for people. See tool.h.
+ * print.c: text that is safe on a terminal, and times for people. See tool.h.
  */
 #include "tool.h"
 
@@ -7,186 +7,104 @@
 #include <string.h>
 #include <time.h>
 
-/* The length of the UTF-8 character at bytes; 0 when there is none. Surrogates and overlong forms are none. */
-static size_t character(const unsigned char *at, size_t left)
+#include "base/printable.h"
+
+size_t tool_escape(char *out, size_t room, const char *bytes, size_t size)
 {
-    size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
+    int marks = DLI_MARKS_NONE;
+    size_t used = 0;
 
-    if (size == 0 || size > left)
-        return 0;
-    for (size_t i = 1; i < size; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-        (at[0] == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return size;
-}
+    while (size > 0) {
+        size_t length = dli_printable(bytes, size, &marks), more = length ? length : 4;
 
-static uint32_t decode(const unsigned char *at, size_t size)
-{
-    uint32_t code = size == 1 ? at[0] : at[0] & (0xffU >> (size + 1));
-
-    for (size_t i = 1; i < size; i++)
-        code = code << 6 | (at[i] & 0x3f);
-    return code;
-}
-
-/* Control characters, also those of C1, which a terminal may obey, and those that turn the direction of text. */
-static int control(const unsigned char *at, size_t size)
-{
-    uint32_t code = decode(at, size);
-
-    return code < ' ' || (code >= 0x7f && code < 0xa0) || (code >= 0x202a && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069);
+        if (used + more + 1 > room)
+            break;
+        if (length)
+            memcpy(out + used, bytes, length);
+        else
+            snprintf(out + used, room - used, "\\x%02x", (unsigned char)*bytes);
+        used += more;
+        bytes += length ? length : 1;
+        size -= length ? length : 1;
+    }
+    if (room > 0)
+        out[used] = '\0';
+    return used;
 }
 
 void tool_print_text(FILE *out, const char *bytes, size_t size)
 {
-    const unsigned char *at = (const unsigned char *)bytes, *end = at + size;
+    int marks = DLI_MARKS_NONE;
 
-    while (at < end) {
-        size_t length = character(at, (size_t)(end - at));
+    while (size > 0) {
+        size_t length = dli_printable(bytes, size, &marks);
 
-        if (length && !control(at, length)) {
-            fwrite(at, 1, length, out);
-            at += length;
-        } else {
-            fprintf(out, "\\x%02x", *at++);
-        }
+        if (length)
+            fwrite(bytes, 1, length, out);
+        else
+            fprintf(out, "\\x%02x", (unsigned char)*bytes);
+        bytes += length ? length : 1;
+        size -= length ? length : 1;
     }
 }
 
-/* How many places of a terminal a character takes. */
+/* How many places of a terminal a character takes. The ranges are those of Unicode 14 that are wide or full-width. */
 static int places(uint32_t code)
 {
-    static const uint32_t wide[][2] = {{0x1100, 0x115f},   {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},  {0xf900, 0xfaff},
-                                       {0xfe30, 0xfe6f},   {0xff00, 0xff60},   {0xffe0, 0xffe6},  {0x1f300, 0x1f64f},
-                                       {0x1f680, 0x1f6ff}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+    static const uint32_t wide[][2] = {
+        {0x1100, 0x115f},   {0x231a, 0x231b},   {0x2329, 0x232a},   {0x23e9, 0x23ec},   {0x23f0, 0x23f0},
+        {0x23f3, 0x23f3},   {0x25fd, 0x25fe},   {0x2614, 0x2615},   {0x2648, 0x2653},   {0x267f, 0x267f},
+        {0x2693, 0x2693},   {0x26a1, 0x26a1},   {0x26aa, 0x26ab},   {0x26bd, 0x26be},   {0x26c4, 0x26c5},
+        {0x26ce, 0x26ce},   {0x26d4, 0x26d4},   {0x26ea, 0x26ea},   {0x26f2, 0x26f3},   {0x26f5, 0x26f5},
+        {0x26fa, 0x26fa},   {0x26fd, 0x26fd},   {0x2705, 0x2705},   {0x270a, 0x270b},   {0x2728, 0x2728},
+        {0x274c, 0x274c},   {0x274e, 0x274e},   {0x2753, 0x2755},   {0x2757, 0x2757},   {0x2795, 0x2797},
+        {0x27b0, 0x27b0},   {0x27bf, 0x27bf},   {0x2b1b, 0x2b1c},   {0x2b50, 0x2b50},   {0x2b55, 0x2b55},
+        {0x2e80, 0x303e},   {0x3041, 0x3247},   {0x3250, 0x4dbf},   {0x4e00, 0xa4c6},   {0xa960, 0xa97c},
+        {0xac00, 0xd7a3},   {0xf900, 0xfad9},   {0xfe10, 0xfe6b},   {0xff01, 0xff60},   {0xffe0, 0xffe6},
+        {0x16fe0, 0x18d08}, {0x1aff0, 0x1b2fb}, {0x1f004, 0x1f004}, {0x1f0cf, 0x1f0cf}, {0x1f18e, 0x1f18e},
+        {0x1f191, 0x1f19a}, {0x1f200, 0x1f320}, {0x1f32d, 0x1f335}, {0x1f337, 0x1f37c}, {0x1f37e, 0x1f393},
+        {0x1f3a0, 0x1f3ca}, {0x1f3cf, 0x1f3d3}, {0x1f3e0, 0x1f3f0}, {0x1f3f4, 0x1f3f4}, {0x1f3f8, 0x1f43e},
+        {0x1f440, 0x1f440}, {0x1f442, 0x1f4fc}, {0x1f4ff, 0x1f53d}, {0x1f54b, 0x1f54e}, {0x1f550, 0x1f567},
+        {0x1f57a, 0x1f57a}, {0x1f595, 0x1f596}, {0x1f5a4, 0x1f5a4}, {0x1f5fb, 0x1f64f}, {0x1f680, 0x1f6c5},
+        {0x1f6cc, 0x1f6cc}, {0x1f6d0, 0x1f6d2}, {0x1f6d5, 0x1f6df}, {0x1f6eb, 0x1f6ec}, {0x1f6f4, 0x1f6fc},
+        {0x1f7e0, 0x1f7f0}, {0x1f90c, 0x1f93a}, {0x1f93c, 0x1f945}, {0x1f947, 0x1f9ff}, {0x1fa70, 0x1faf6},
+        {0x20000, 0x2ebe0}, {0x2f800, 0x2fa1d}, {0x30000, 0x3134a},
+    };
+    size_t low = 0, high = sizeof wide / sizeof wide[0];
 
-    if ((code >= 0x300 && code <= 0x36f) || (code >= 0x200b && code <= 0x200f) || (code >= 0xfe00 && code <= 0xfe0f))
-        return 0;
-    for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
-        if (code >= wide[i][0] && code <= wide[i][1])
-            return 2;
-    return 1;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (code < wide[middle][0])
+            high = middle;
+        else if (code > wide[middle][1])
+            low = middle + 1;
+        else
+            return dli_is_mark(code) ? 0 : 2;
+    }
+    return dli_is_mark(code) ? 0 : 1;
 }
 
 int tool_print_width(FILE *out, const char *bytes, size_t size, int width)
 {
-    const unsigned char *at = (const unsigned char *)bytes, *end = at + size;
-    int used = 0;
+    int used = 0, marks = DLI_MARKS_NONE;
 
-    while (at < end) {
-        size_t length = character(at, (size_t)(end - at));
-        int plain = length && !control(at, length), more = plain ? places(decode(at, length)) : 4;
+    while (size > 0) {
+        uint32_t code = 0;
+        size_t length = dli_printable(bytes, size, &marks);
+        int more = length && dli_utf8(bytes, size, &code) ? places(code) : 4;
 
         if (used + more > width)
             break;
         used += more;
-        tool_print_text(out, (const char *)at, plain ? length : 1);
-        at += plain ? length : 1;
+        if (length)
+            fwrite(bytes, 1, length, out);
+        else
+            fprintf(out, "\\x%02x", (unsigned char)*bytes);
+        bytes += length ? length : 1;
+        size -= length ? length : 1;
     }
     return used;
-}
-
-/* ---- JSON */
-
-static int json_first = 1, json_depth;
-
-static void json_comma(FILE *out)
-{
-    if (!json_first)
-        fputs(", ", out);
-    json_first = 0;
-}
-
-static void json_string(FILE *out, const char *text)
-{
-    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
-
-    fputc('"', out);
-    while (at < end) {
-        size_t length = character(at, (size_t)(end - at));
-
-        if (*at == '"' || *at == '\\')
-            fprintf(out, "\\%c", *at);
-        else if (*at < ' ' || *at == 0x7f)
-            fprintf(out, "\\u%04x", *at);
-        else if (length)
-            fwrite(at, 1, length, out);
-        else
-            fputs("\\ufffd", out);
-        at += length ? length : 1;
-    }
-    fputc('"', out);
-}
-
-static void json_key(FILE *out, const char *key)
-{
-    json_comma(out);
-    fprintf(out, "\"%s\": ", key);
-}
-
-void tool_json_begin(FILE *out)
-{
-    if (json_depth++ > 0)
-        json_comma(out);
-    fputc('{', out);
-    json_first = 1;
-}
-
-void tool_json_list(FILE *out, const char *key)
-{
-    json_key(out, key);
-    fputc('[', out);
-    json_first = 1;
-}
-
-void tool_json_list_end(FILE *out)
-{
-    fputc(']', out);
-    json_first = 0;
-}
-
-void tool_json_text(FILE *out, const char *key, const char *bytes)
-{
-    json_key(out, key);
-    json_string(out, bytes);
-}
-
-void tool_json_number(FILE *out, const char *key, int64_t value)
-{
-    json_key(out, key);
-    fprintf(out, "%" PRId64, value);
-}
-
-void tool_json_flag(FILE *out, const char *key, int value)
-{
-    json_key(out, key);
-    fputs(value ? "true" : "false", out);
-}
-
-void tool_json_null(FILE *out, const char *key)
-{
-    json_key(out, key);
-    fputs("null", out);
-}
-
-void tool_json_known(FILE *out, const char *key, int64_t value)
-{
-    if (value < 0)
-        tool_json_null(out, key);
-    else
-        tool_json_number(out, key, value);
-}
-
-void tool_json_end(FILE *out)
-{
-    fputc('}', out);
-    if (--json_depth == 0)
-        fputc('\n', out);
-    json_first = json_depth == 0;
 }
 
 /* ---- times */

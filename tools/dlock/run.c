@@ -32,14 +32,16 @@ static const char help[] = "Usage: dlock run [options] NAME -- COMMAND [argument
                            "  --min-hold T    keep others out for T at least, also when COMMAND ends earlier\n"
                            "  --lost WHAT     when the lock is lost: term (SIGTERM, the default), kill or warn\n"
                            "  --grace T       the time between SIGTERM and SIGKILL (5s)\n"
+                           "  --best-effort   also run a COMMAND that dlock cannot promise to stop, such as sudo\n"
+                           "  --keep-url      COMMAND finds DLOCK_URL, with its password, in its environment\n"
                            "  --namespace S   a prefix of NAME, joined by a colon\n"
                            "  --url URL       the server; or --url-file FILE, or DLOCK_URL in the environment\n"
                            "\n"
                            "T is a time such as 500ms, 30s, 2m or 1h. COMMAND finds DLOCK_NAME, DLOCK_TOKEN (the\n"
                            "fencing token) and DLOCK_FD (readable when the lock is lost) in its environment.\n"
                            "Exit code: that of COMMAND; 128 + n when signal n ended it; 75 the lock is taken;\n"
-                           "76 the lock was lost; 69 the server cannot be reached; 64 wrong usage; 126 COMMAND\n"
-                           "cannot be run; 127 it was not found.\n";
+                           "76 the lock was lost; 77 and COMMAND could not be stopped; 69 no server; 64 wrong usage;\n"
+                           "126 COMMAND cannot be run; 127 it was not found.\n";
 
 /* ---- arguments */
 
@@ -82,6 +84,8 @@ static int parse(struct run *run, int argc, char **argv)
         {"min-hold", TOOL_TIME, &run->min_hold, 0, 86400000, NULL},
         {"lost", TOOL_WORD, &run->stop.mode, 0, 0, losses},
         {"grace", TOOL_TIME, &run->stop.grace, 0, 86400000, NULL},
+        {"best-effort", TOOL_FLAG, &run->best_effort, 0, 0, NULL},
+        {"keep-url", TOOL_FLAG, &run->keep_url, 0, 0, NULL},
         TOOL_ARG_END,
     };
     int failed = split(run, args, argc, argv);
@@ -115,53 +119,30 @@ static int prepare(struct run *run)
     return failed;
 }
 
-/* Make the semaphore, if there is none. */
-static int make_permits(struct run *run)
-{
-    dlock_status status;
-
-    if (run->permits < 0)
-        return 0;
-    status = dlock_semaphore_set(run->lock, run->permits, run->tool.error);
-    return status == DLOCK_OK || status == DLOCK_UNCHANGED ? 0 : tool_failed(&run->tool);
-}
-
 /* The command has ended. Returns the exit code. */
 static int release(struct run *run)
 {
     int code = WIFSIGNALED(run->status) ? TOOL_SIGNAL + WTERMSIG(run->status) : WEXITSTATUS(run->status);
-    dlock_status status;
 
-    if (run_stop_over(&run->stop)) {
-        if (run->stop.mode == RUN_WARN && code != 0)
-            tool_say(&run->tool, 0, "the command ended with %d", code);
-        return TOOL_LOST;
-    }
-    status = dlock_lock_release(run->lock, TOOL_OWNER, run->tool.error);
-    if (status == DLOCK_LOST || status == DLOCK_NOT_HELD) {
-        tool_failed(&run->tool);
-        return TOOL_LOST;
-    }
-    if (status != DLOCK_OK)
-        tool_failed(&run->tool); /* the command has run under its lock; the lease ends by itself */
-    return code;
+    if (run->left_over)
+        return TOOL_NOT_STOPPED;
+    if (!run_stop_over(&run->stop))
+        return run_release(run, code);
+    if (run->stop.mode == RUN_WARN && code != 0)
+        tool_say(&run->tool, 0, "the command ended with %d", code);
+    return TOOL_LOST;
 }
 
 static int with_client(struct run *run)
 {
-    int code = make_permits(run);
+    int code = run_wait(run);
 
     if (!code)
-        code = run_wait(run);
-    if (code)
-        return code;
-    code = run_watch_begin(run);
+        code = run_watch_begin(run);
     if (!code)
         code = run_child_start(run);
-    if (code) {
-        dlock_lock_release(run->lock, TOOL_OWNER, NULL);
-        return code;
-    }
+    if (code)
+        return code; /* what was granted is released by the close */
     run_watch(run);
     return release(run);
 }
@@ -178,7 +159,8 @@ static int with_guard(struct run *run)
     if (run_signals_open(run) != 0 || run_guard_start(&run->guard) != 0)
         return tool_say(&run->tool, TOOL_SYSTEM, "cannot prepare: %s", strerror(errno));
     run_tty_open(&run->tty);
-    code = with_client(run);
+    if ((code = run_promise(run)) == 0)
+        code = with_client(run);
     dlock_lock_free(run->lock);
     run->lock = NULL;
     tool_close(&run->tool, CLOSE_MS);

@@ -1,5 +1,6 @@
 /*
- * run.h: the parts of dlock run: the wait for the lock, the command, its terminal, its guard, and when it is stopped.
+ * run.h: the parts of dlock run: the wait for the lock, the command and its processes, its terminal, its guard, and
+ * when it is stopped.
  *
  * dlock run has one thread besides those of the library, and a process, the guard, with which it shares a page. What
  * both write there is atomic.
@@ -46,23 +47,57 @@ int64_t run_stop_deadline(const struct run_stop *stop, const struct run_view *vi
 /* Whether the command was stopped, or lost its lock. */
 int run_stop_over(const struct run_stop *stop);
 
-/* ---- run_guard.c: a process that ends the command when dlock was killed or is stopped */
+/* ---- run_tree.c: the processes that the command has started, by /proc */
+
+enum { RUN_TREE_MOST = 1024, RUN_EXCEPT = 32 };
+
+#define RUN_MARK "DLOCK_RUN="
+
+struct run_tree {
+    pid_t pid[RUN_TREE_MOST];
+    int count, more; /* more: there was no room for all */
+};
+
+/* The living descendants of root but those of except (0: none; NULL: none at all). Their number; -1 without /proc. */
+int run_tree_read(pid_t root, const pid_t except[RUN_EXCEPT], struct run_tree *tree);
+
+/* Send a signal to all that still descend from root. Returns one that the system does not let us signal, or 0. */
+pid_t run_tree_send(const struct run_tree *tree, int number, pid_t root);
+
+/* SIGKILL to all that have this in their environment. Returns how many there were. */
+int run_tree_kill_marked(const char *mark);
+
+/* The first children of a process, up to most. */
+void run_tree_children(pid_t pid, pid_t *ret_child, int most);
+
+/* S, R, T ... of /proc/PID/stat; '\0' when there is none. ret_parent may be NULL. */
+char run_tree_state(pid_t pid, pid_t *ret_parent);
+
+/* Call each for every entry of a folder that begins with a digit. 0 when one of them returned 0, else -1. */
+int run_tree_entries(const char *path, void *context, int (*each)(void *context, const char *name));
+
+/* ---- run_guard.c: a process that ends the command when dlock was killed, is stopped or hangs */
 
 struct run_page {
     _Atomic int64_t deadline; /* of run_stop_deadline; on the clock of tool_now */
     _Atomic int32_t group;    /* of the command; 0: none */
     _Atomic int32_t asleep;   /* the command is stopped, too: nothing needs to be done */
     _Atomic int32_t killed;   /* the guard has ended the command */
+    pid_t except[RUN_EXCEPT]; /* [0] the guard; then children that dlock had before: the command did not start them */
+    char mark[64];            /* the variable by which the command's processes are known */
 };
 
 struct run_guard {
     struct run_page *page;
-    int pipe; /* its other end is the guard's: a byte wakes it, end of file means that dlock was killed */
-    pid_t pid;
+    int pipe;  /* its other end is the guard's: a byte wakes it, end of file means that dlock was killed */
+    pid_t pid; /* 0: it was killed, and could not be replaced yet */
 };
 
-/* Start the guard, before there are threads. 0, or -1 with errno. */
+/* Start the guard. 0, or -1 with errno. */
 int run_guard_start(struct run_guard *guard);
+
+/* Continue a guard that was stopped, replace one that was killed. 0, or -1 with errno: there is none. */
+int run_guard_keep(struct run_guard *guard);
 
 /* The next deadline. */
 void run_guard_deadline(struct run_guard *guard, int64_t deadline);
@@ -98,6 +133,7 @@ struct run {
     int64_t wait, lease, min_hold, permits; /* -1: not said; wait: no limit */
     const char *name;
     char **command;
+    int keep_url, best_effort;
 
     struct run_stop stop;
     struct run_guard guard;
@@ -113,7 +149,29 @@ struct run {
     pid_t child;                   /* 0: none. Also its process group */
     int ended, status;             /* the command has ended, with this of waitpid */
     int64_t cause;                 /* of the loss, DLOCK_CAUSE_* */
+    int64_t kill_at;               /* when SIGKILL was sent first, 0: not yet */
+    int left_over;                 /* something could not be stopped */
+    int denied, unguarded;         /* said that a process takes no signals; that there is no guard */
 };
+
+/* ---- run_promise.c */
+
+/* Whether dlock can promise to stop the command. 0, or an exit code after a sentence. */
+int run_promise(struct run *run);
+
+/* ---- run_stopping.c: signals to all that the command has started */
+
+/* To the process group of the command. */
+void run_signal_group(struct run *run, int number);
+
+/* To the group, and to those of the command's processes that have left it. */
+void run_signal_all(struct run *run, int number);
+
+/* Whether processes that a stopped command left behind have time, or are to be killed. */
+int run_stopping(struct run *run);
+
+/* As tool_say, but drops the sentence when stderr would block: the command must be stopped in time. */
+void run_say(const struct run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- run_signals.c */
 
@@ -134,6 +192,9 @@ int run_signals_die(int number);
 /* Acquire the lock. 0, or an exit code after a sentence; TOOL_SIGNAL and its number after a signal. */
 int run_wait(struct run *run);
 
+/* Release it: the code of the command, or what became of the lock. A signal ends the wait for the answer. */
+int run_release(struct run *run, int code);
+
 /* ---- run_child.c */
 
 /* Start the command. 0, or an exit code after a sentence. */
@@ -144,7 +205,8 @@ int run_child_start(struct run *run);
 /* Before the command begins: its guard must know when the lock ends. 0, or TOOL_LOST after a sentence. */
 int run_watch_begin(struct run *run);
 
-/* Until the command has ended: forward signals, watch the lock, stop the command when the lock is lost. */
+/* Until the command has ended: forward signals, watch the lock, stop the command when the lock is lost. The command may
+   be left over: then run->left_over is set. */
 void run_watch(struct run *run);
 
 #endif

@@ -15,14 +15,29 @@
 
 extern char **environ;
 
-enum { OWN = 3 }; /* variables */
+enum { OWN = 4 }; /* variables */
 
 /* ---- the environment */
 
+static int is(const char *variable, const char *name)
+{
+    size_t size = strlen(name);
+
+    return strncmp(variable, name, size) == 0 && variable[size] == '=';
+}
+
+/* Variables that the command does not inherit. The URL may have a password in it. */
 static int is_own(const char *variable)
 {
-    return strncmp(variable, "DLOCK_NAME=", 11) == 0 || strncmp(variable, "DLOCK_TOKEN=", 12) == 0 ||
-           strncmp(variable, "DLOCK_FD=", 9) == 0;
+    return is(variable, "DLOCK_NAME") || is(variable, "DLOCK_TOKEN") || is(variable, "DLOCK_FD") ||
+           is(variable, "DLOCK_RUN") || is(variable, "DLOCK_URL");
+}
+
+/* After those of dlock: the memory is never freed, the command gets it. -1 without memory. */
+static int add_url(const struct run *run, char **ret_variable)
+{
+    *ret_variable = NULL;
+    return run->keep_url && run->tool.url_env ? asprintf(ret_variable, "DLOCK_URL=%s", run->tool.url_env) : 0;
 }
 
 /* Ours after those of dlock. The memory is never freed: the command gets it. NULL without memory. */
@@ -33,14 +48,15 @@ static char **make_environment(const struct run *run)
 
     while (environ[count])
         count++;
-    if (!(all = calloc(count + OWN + 1, sizeof *all)))
+    if (!(all = calloc(count + OWN + 2, sizeof *all)))
         return NULL;
     for (size_t i = 0; i < count; i++)
         if (!is_own(environ[i]))
             all[kept++] = environ[i];
     if (asprintf(&all[kept], "DLOCK_NAME=%s", run->name) < 0 ||
         asprintf(&all[kept + 1], "DLOCK_TOKEN=%" PRId64, run->token) < 0 ||
-        asprintf(&all[kept + 2], "DLOCK_FD=%d", run->loss[0]) < 0)
+        asprintf(&all[kept + 2], "DLOCK_FD=%d", run->loss[0]) < 0 ||
+        asprintf(&all[kept + 3], "%s", run->guard.page->mark) < 0 || add_url(run, &all[kept + OWN]) < 0)
         return NULL;
     return all;
 }

@@ -1,9 +1,10 @@
 /*
  * run_guard.c: the guard, a small process beside dlock run. See run.h.
  *
- * The kernel ends the command itself when dlock is killed (PR_SET_PDEATHSIG), but not what the command has started. And
- * a stopped dlock cannot stop the command before its lock is over. The guard does both. It has a session of its own, so
- * that no signal of a terminal reaches it, ignores those that ask to end, and has no open files but its pipe.
+ * The kernel ends the command itself when dlock is killed (PR_SET_PDEATHSIG), but not what the command has started, nor
+ * a command that has become another user. And a dlock that is stopped, or hangs, cannot stop the command before its
+ * lock is over. The guard does both. It has a session of its own, so that no signal of a terminal reaches it, ignores
+ * those that ask to end, and has no open files but its pipe. dlock makes a new one when it is killed.
  */
 #include "run.h"
 
@@ -18,74 +19,113 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 50, NAP_MS = 60000, FILES_MOST = 65536 };
-
-#define END  'e'
-#define WAKE 'w'
+enum { LOOK_MS = 10, IDLE_MS = 50, NAP_MS = 60000, LATE_MS = 200 };
+enum { CHANCES = 100, ROUNDS = 100, FILES_MOST = 65536 };
 
 /* ---- in the guard */
 
-/* Whether the process is stopped by a signal or a debugger. */
-static int stopped(pid_t pid)
-{
-    char path[40], text[512];
-    const char *behind;
-    ssize_t size;
-    int fd;
+struct watch {
+    struct run_page *page;
+    pid_t dlock;
+    int64_t planned; /* when the nap was to end */
+    int chances;     /* looks that dlock still has, because the guard slept as well */
+};
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if ((fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
-        return 0;
-    size = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (size <= 0)
-        return 0;
-    text[size] = '\0';
-    behind = strrchr(text, ')'); /* the name of the program stands before it, in whatever letters */
-    return behind && (behind[2] == 'T' || behind[2] == 't');
+static void rest(void)
+{
+    const struct timespec moment = {.tv_nsec = 5000000};
+
+    nanosleep(&moment, NULL);
 }
 
-static void end_group(struct run_page *page)
+/* dlock does not run: its children are still its own. */
+static void end_tree(struct run_page *page, pid_t dlock)
+{
+    static struct run_tree tree;
+    pid_t except[RUN_EXCEPT];
+    int32_t group = page->group;
+
+    memcpy(except, page->except, sizeof except);
+    except[0] = getpid();
+    page->killed = 1;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (group > 0)
+            kill(-group, SIGKILL);
+        if (run_tree_read(dlock, except, &tree) <= 0)
+            return;
+        run_tree_send(&tree, SIGKILL, dlock);
+        rest();
+    }
+}
+
+/* dlock is dead, and what it has started has other parents. */
+static _Noreturn void end_all(const struct run_page *page)
 {
     int32_t group = page->group;
 
-    if (group > 0)
+    if (group <= 0)
+        _exit(0);
+    for (int i = 0; i < ROUNDS; i++) {
         kill(-group, SIGKILL);
+        if (!run_tree_kill_marked(page->mark))
+            break;
+        rest();
+    }
+    _exit(0);
 }
 
-static void look(struct run_page *page, pid_t dlock)
+/* The deadline has passed. A dlock that runs would have moved it, unless all of them have slept until now. */
+static int must_end(struct watch *watch)
 {
-    if (tool_now() < page->deadline || page->asleep || page->killed || !page->group || !stopped(dlock))
+    char state = run_tree_state(watch->dlock, NULL);
+
+    if (state == 'T' || state == 't')
+        return 1;
+    if (state == '\0' && watch->chances == 1) /* without /proc nobody knows: it must not go on */
+        return 1;
+    return watch->chances-- <= 0;
+}
+
+static void look(struct watch *watch)
+{
+    const struct run_page *page = watch->page;
+    int64_t now = tool_now();
+
+    if (now > watch->planned + LATE_MS)
+        watch->chances = CHANCES;
+    if (now < page->deadline || page->asleep || page->killed || !page->group)
         return;
-    page->killed = 1;
-    end_group(page);
+    if (must_end(watch))
+        end_tree(watch->page, watch->dlock);
 }
 
-static int nap(const struct run_page *page)
+/* One look more for a dlock that is not known to be stopped: it may be ending the command itself. */
+static int nap(struct watch *watch)
 {
-    int64_t left = page->deadline - tool_now();
+    const struct run_page *page = watch->page;
+    int64_t now = tool_now(), left = page->deadline - now;
+    int idle = page->asleep || page->killed || !page->group;
+    int ms = left <= 0 ? (idle ? IDLE_MS : LOOK_MS) : left < NAP_MS ? (int)left : NAP_MS;
 
-    return left <= 0 ? LOOK_MS : left < NAP_MS ? (int)left : NAP_MS;
+    if (left > 0)
+        watch->chances = 1;
+    watch->planned = now + ms;
+    return ms;
 }
 
 static _Noreturn void keep_watch(struct run_page *page, int pipe, pid_t dlock)
 {
+    struct watch watch = {.page = page, .dlock = dlock};
     struct pollfd fd = {.fd = pipe, .events = POLLIN};
     char byte;
 
     for (;;) {
-        ssize_t size;
-
-        if (poll(&fd, 1, nap(page)) > 0) {
-            size = read(pipe, &byte, 1);
-            if (size == 0) {
-                end_group(page);
-                _exit(0);
-            }
-        }
-        look(page, dlock);
+        if (poll(&fd, 1, nap(&watch)) > 0 && read(pipe, &byte, 1) == 0)
+            end_all(page);
+        look(&watch);
     }
 }
 
@@ -114,57 +154,91 @@ static _Noreturn void be_guard(struct run_page *page, int pipe, pid_t dlock)
         dup2(pipe, 0);
     close_from(1);
     if (chdir("/") != 0) /* keeps no file system in use */
-        page->killed = 0;
+        errno = 0;
     keep_watch(page, 0, dlock);
 }
 
 /* ---- in dlock */
 
-int run_guard_start(struct run_guard *guard)
+/* Other threads may hold locks of the C library: the guard makes system calls only. */
+static int begin(struct run_guard *guard)
 {
-    void *page = mmap(NULL, sizeof *guard->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t dlock = getpid();
     int ends[2];
 
-    if (page == MAP_FAILED)
-        return -1;
     if (pipe2(ends, O_CLOEXEC) != 0)
-        goto no_pipe;
-    guard->page = page;
-    guard->page->deadline = INT64_MAX;
-    if ((guard->pid = fork()) < 0)
-        goto no_process;
+        return -1;
+    if ((guard->pid = fork()) < 0) {
+        close(ends[0]);
+        close(ends[1]);
+        guard->pid = 0;
+        return -1;
+    }
     if (guard->pid == 0)
         be_guard(guard->page, ends[0], dlock);
     close(ends[0]);
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     guard->pipe = ends[1];
     return 0;
-no_process:
-    close(ends[0]);
-    close(ends[1]);
-no_pipe:
+}
+
+int run_guard_start(struct run_guard *guard)
+{
+    struct timespec now;
+    void *page = mmap(NULL, sizeof *guard->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return -1;
+    guard->page = page;
+    guard->page->deadline = INT64_MAX;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    snprintf(guard->page->mark, sizeof guard->page->mark, RUN_MARK "%d-%lld.%09ld", (int)getpid(),
+             (long long)now.tv_sec, now.tv_nsec);
+    run_tree_children(getpid(), guard->page->except + 1, RUN_EXCEPT - 1);
+    if (begin(guard) == 0)
+        return 0;
     munmap(page, sizeof *guard->page);
     guard->page = NULL;
     return -1;
+}
+
+int run_guard_keep(struct run_guard *guard)
+{
+    int status;
+
+    if (guard->pid > 0) {
+        if (waitpid(guard->pid, &status, WNOHANG | WUNTRACED) != guard->pid)
+            return 0;
+        if (WIFSTOPPED(status)) {
+            kill(guard->pid, SIGCONT);
+            return 0;
+        }
+        close(guard->pipe);
+        guard->pipe = -1;
+        guard->pid = 0;
+    }
+    return begin(guard);
 }
 
 void run_guard_deadline(struct run_guard *guard, int64_t deadline)
 {
     int64_t before = atomic_exchange(&guard->page->deadline, deadline);
 
-    if (deadline < before && write(guard->pipe, "w", 1) != 1) /* SIGPIPE is blocked */
-        guard->page->deadline = deadline;                     /* it is dead, or has not read earlier ones */
+    if (deadline < before && guard->pipe >= 0 && write(guard->pipe, "w", 1) != 1) /* SIGPIPE is blocked */
+        guard->page->deadline = deadline; /* it is dead, or has not read earlier ones */
 }
 
 void run_guard_end(struct run_guard *guard)
 {
     if (!guard->page)
         return;
-    kill(guard->pid, SIGKILL); /* it may be stopped */
-    while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    close(guard->pipe);
+    guard->page->group = 0;
+    if (guard->pid > 0) {
+        kill(guard->pid, SIGKILL); /* it may be stopped */
+        while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        close(guard->pipe);
+    }
     munmap(guard->page, sizeof *guard->page);
     guard->page = NULL;
 }

@@ -10,12 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void to_command(const struct run *run, int number)
-{
-    if (run->child > 0)
-        kill(-run->child, number);
-}
-
 /* ---- the lock */
 
 static void hear_events(struct run *run)
@@ -58,14 +52,15 @@ static const char *why(const struct run *run)
 /* Once, to the command and to people. */
 static void tell_loss(struct run *run)
 {
-    static const char *const doing[] = {"the command is stopped", "the command is killed", "the command goes on"};
+    static const char *const doing[] = {"the command gets SIGTERM", "the command gets SIGKILL", "the command goes on"};
 
     if (run->loss[1] < 0)
         return;
     if (run->stop.lost)
-        tool_say(&run->tool, 0, "lost lock '%s': %s; %s", run->name, why(run), doing[run->stop.mode]);
+        run_say(run, "lost lock '%s': %s; %s", run->name, why(run),
+                run->guard.page->killed ? "dlock did not run, and the command got SIGKILL" : doing[run->stop.mode]);
     else
-        tool_say(&run->tool, 0, "lock '%s' is renewed no more and will be lost; the command is stopped", run->name);
+        run_say(run, "lock '%s' is renewed no more and will be lost; the command gets SIGTERM", run->name);
     if (write(run->loss[1], "lost\n", 5) != 5)
         errno = 0; /* the command has closed its end */
     close(run->loss[1]);
@@ -85,25 +80,39 @@ int run_watch_begin(struct run *run)
     return 0;
 }
 
-/* Look at the lock, and do what that asks for. Returns how long to sleep. */
+static void stop_command(struct run *run, enum run_act act)
+{
+    if (act == RUN_GO_ON)
+        return;
+    run_signal_all(run, act == RUN_SEND_TERM ? SIGTERM : SIGKILL);
+    run_signal_all(run, SIGCONT);
+}
+
+/* Look at the lock, and do what that asks for: words come last, stderr may be slow. Returns how long to sleep. */
 static int watch_lock(struct run *run)
 {
+    enum { KILLED_MS = 10 };
     struct run_view view;
-    enum run_act act;
 
     hear_events(run);
     look_at_lock(run, &view);
-    act = run_stop_decide(&run->stop, &view);
+    if (run->guard.page->killed)
+        run->stop.killed = run->stop.lost = 1;
+    stop_command(run, run_stop_decide(&run->stop, &view));
+    if (run->stop.killed && !run->kill_at)
+        run->kill_at = view.now;
+    run_guard_deadline(&run->guard, run_stop_deadline(&run->stop, &view));
     if (run_stop_over(&run->stop))
         tell_loss(run);
-    if (act == RUN_SEND_TERM)
-        to_command(run, SIGTERM);
-    if (act == RUN_SEND_KILL)
-        to_command(run, SIGKILL);
-    if (act != RUN_GO_ON)
-        to_command(run, SIGCONT);
-    run_guard_deadline(&run->guard, run_stop_deadline(&run->stop, &view));
-    return (int)run_stop_wait(&run->stop, &view);
+    return run->stop.killed ? KILLED_MS : (int)run_stop_wait(&run->stop, &view);
+}
+
+static void keep_guard(struct run *run)
+{
+    if (run_guard_keep(&run->guard) == 0 || run->unguarded)
+        return;
+    run->unguarded = 1;
+    run_say(run, "cannot replace dlock-guard: %s; while dlock is stopped the command runs on", strerror(errno));
 }
 
 /* ---- job control */
@@ -119,7 +128,7 @@ static void go_on(struct run *run)
 {
     watch_lock(run);
     run_tty_give(&run->tty, run->child);
-    to_command(run, SIGCONT);
+    run_signal_group(run, SIGCONT);
 }
 
 /* The command was stopped by that signal. So is dlock, with all of its process group, as a shell expects of a job. */
@@ -143,33 +152,31 @@ static void stop_too(struct run *run, int number)
     run->guard.page->asleep = 0;
 }
 
-/* The first process of a container is the parent of all that have lost theirs. */
+/* dlock is the parent of all that have lost theirs. */
 static void bury_orphans(const struct run *run)
 {
     siginfo_t info = {.si_pid = 0};
 
-    while (getpid() == 1 && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
-           info.si_pid != run->child && info.si_pid != run->guard.pid) {
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 && info.si_pid != run->child &&
+           info.si_pid != run->guard.pid) {
         waitpid(info.si_pid, NULL, WNOHANG);
         info.si_pid = 0;
     }
 }
 
+/* The command stays a zombie until run_watch ends: so its number is nobody else's, and a signal reaches no stranger. */
 static void hear_command(struct run *run)
 {
-    int status;
+    siginfo_t info = {.si_pid = 0};
 
     if (run->ended)
         return;
-    while (waitpid(run->child, &status, WNOHANG | WUNTRACED) == run->child) {
-        if (WIFSTOPPED(status)) {
-            stop_too(run, WSTOPSIG(status));
-            continue;
-        }
-        run->ended = 1;
-        run->status = status;
-        break;
+    while (waitid(P_PID, (id_t)run->child, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid) {
+        stop_too(run, info.si_status);
+        info.si_pid = 0;
     }
+    if (waitid(P_PID, (id_t)run->child, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+        run->ended = 1;
 }
 
 static void hear_signals(struct run *run)
@@ -180,18 +187,21 @@ static void hear_signals(struct run *run)
         if (number == SIGCONT)
             go_on(run);
         else if (number != SIGCHLD)
-            to_command(run, number);
+            run_signal_group(run, number);
     }
     hear_command(run);
+    keep_guard(run);
     bury_orphans(run);
 }
 
 /* ---- until the end */
 
-/* A command that was stopped may leave others of its group behind. They have the rest of its grace. */
-static int leaves_others(const struct run *run)
+/* The group is nobody's from now on: the guard must not signal it. */
+static void bury_command(struct run *run)
 {
-    return run->stop.term_at && !run->stop.killed && kill(-run->child, 0) == 0;
+    run->guard.page->group = 0;
+    while (run->ended && waitpid(run->child, &run->status, 0) < 0 && errno == EINTR)
+        continue;
 }
 
 void run_watch(struct run *run)
@@ -199,7 +209,7 @@ void run_watch(struct run *run)
     enum { POLL_MS = 20 };
     struct pollfd fds[] = {{.fd = run->signals, .events = POLLIN}, {.fd = run->client_fd, .events = POLLIN}};
 
-    while (!run->ended || leaves_others(run)) {
+    while (run_stopping(run)) {
         int wait = watch_lock(run);
 
         poll(fds, 2, run->ended && wait > POLL_MS ? POLL_MS : wait);
@@ -211,4 +221,5 @@ void run_watch(struct run *run)
     }
     run->tty.kept = run->tty.given;
     run_tty_take(&run->tty, run->child);
+    bury_command(run);
 }

@@ -1,7 +1,8 @@
 /*
  * tool.h: what the subcommands of the command dlock share: exit codes, arguments, the client, and output.
  *
- * The command uses the public header of the library alone. It has one thread; no mutex guards anything.
+ * The command uses the public header of the library, and compiles base/printable.c as well. It has one thread; no mutex
+ * guards anything.
  */
 #ifndef TOOL_H
 #define TOOL_H
@@ -20,6 +21,7 @@ enum {
     TOOL_OUTPUT = 74,      /* stdout cannot be written */
     TOOL_BUSY = 75,        /* somebody else has the lock */
     TOOL_LOST = 76,
+    TOOL_NOT_STOPPED = 77, /* dlock run: the lock is lost, and the command runs on */
     TOOL_CANNOT_RUN = 126,
     TOOL_NOT_FOUND = 127,
     TOOL_SIGNAL = 128 /* and the number of the signal */
@@ -36,7 +38,8 @@ struct tool {
     char **argv;  /* what the subcommand was given, from its name on */
     char **words; /* the operands, once they are read */
     int count;
-    char *url_text; /* a copy that was read or taken from the command line */
+    char *url_text; /* a copy that was read, or taken from the command line or the environment */
+    char *url_env;  /* a copy of DLOCK_URL, NULL: it was not set */
     dlock_options *options;
     dlock_client *client;
     dlock_event *event;
@@ -203,10 +206,13 @@ dlock_status tool_names_more(struct tool *tool, const char *glob, struct tool_na
 void tool_names_sort(struct tool_names *names);
 void tool_names_free(struct tool_names *names);
 
-/* ---- print.c: output */
+/* ---- print.c: text */
 
-/* Bytes as printable text: control characters and what is no UTF-8 become \xNN. */
+/* Bytes as printable text (printable.h): all else becomes \xNN. */
 void tool_print_text(FILE *out, const char *bytes, size_t size);
+
+/* The same into out, cut at its room. Returns the length. */
+size_t tool_escape(char *out, size_t room, const char *bytes, size_t size);
 
 /*
  * The same, cut to a width of the terminal. Returns the width that was used: most characters take one place, those of
@@ -214,7 +220,9 @@ void tool_print_text(FILE *out, const char *bytes, size_t size);
  */
 int tool_print_width(FILE *out, const char *bytes, size_t size, int width);
 
-/* One JSON object on one line, which may have lists of objects; bytes that are no UTF-8 become U+FFFD. */
+/* ---- json.c */
+
+/* One JSON object on one line, which may have lists of objects. A text that is no UTF-8 has its bytes in KEY_hex. */
 void tool_json_begin(FILE *out);
 void tool_json_list(FILE *out, const char *key);
 void tool_json_list_end(FILE *out);
@@ -226,6 +234,8 @@ void tool_json_end(FILE *out);
 
 /* A number, or null when it is negative. */
 void tool_json_known(FILE *out, const char *key, int64_t value);
+
+/* ---- print.c: times */
 
 /* A time as people read it: "9.8 s", "3 m 20 s", "2 h 5 m", "3 d 4 h"; "-" when it is negative. Returns text. */
 enum { TOOL_SPAN = 32 };

@@ -68,6 +68,8 @@ static const char *const table[] = {
     "held",
     "-h",
     "--version",
+    "--best-effort",
+    "--keep-url",
 };
 
 enum { KNOWN = sizeof table / sizeof table[0] };

@@ -2,7 +2,7 @@
 
 _dlock_options() {
     case $1 in
-        run) echo "--wait --lease --kind --permits --min-hold --lost --grace --namespace --url --url-file --help" ;;
+        run) echo "--wait --lease --kind --permits --min-hold --lost --grace --best-effort --keep-url --namespace --url --url-file --help" ;;
         inspect) echo "--kind --json --namespace --url --url-file --help" ;;
         list) echo "--all --names --json --namespace --url --url-file --help" ;;
         watch) echo "--every --for --kind --json --namespace --url --url-file --help" ;;

@@ -51,6 +51,8 @@ complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_das
 complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_dashes' -l min-hold -x -a "$times" -d 'keep others out for so long at least'
 complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_dashes' -l lost -x -a 'term kill warn' -d 'what happens when the lock is lost'
 complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_dashes' -l grace -x -a "$times" -d 'the time between SIGTERM and SIGKILL'
+complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_dashes' -l best-effort -d 'run also what cannot be stopped for sure'
+complete -c dlock -n '__fish_seen_subcommand_from run; and not __dlock_after_dashes' -l keep-url -d 'the command inherits DLOCK_URL'
 complete -c dlock -n '__fish_seen_subcommand_from inspect watch release gate' -l kind -x -a 'mutex fair read write semaphore permit latch' -d 'the kind of lock'
 complete -c dlock -n '__fish_seen_subcommand_from semaphore' -l kind -x -a 'permit semaphore' -d 'the kind of semaphore'
 complete -c dlock -n '__fish_seen_subcommand_from list top' -l all -d 'free locks, too'
