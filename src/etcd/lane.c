@@ -114,9 +114,9 @@ void dli_etcd_shut(struct dli_lane *lane)
 
     if (lane->index == 0) {
         dli_lanes_close(&etcd->lanes);
-        dli_etcd_exams_end(etcd);
         dli_etcd_sessions_end(etcd);
         dli_grpc_shut(&etcd->grpc);
+        dli_etcd_exams_end(etcd); /* an answered call may have begun one */
         dli_etcd_rounds_end(etcd);
         dli_etcd_watches_end(etcd);
     }

@@ -2,11 +2,13 @@
  * storm.c: random calls of the whole public ABI from several threads, on a client of a server and on a client of an
  * address without a server. Handles are freed, clients are closed or freed, and processes fork in between:
  *
- *     storm URL DEAD_URL SEED ROUNDS CALLS [nofork]
+ *     storm URL DEAD_URL SEED ROUNDS CALLS [nofork | spoiled]
  *
  * Each round has new clients. Checks: every answer is in the table and has its sentence, no sentence has a password,
  * every call that promised an event has exactly one, a round ends in time, and after it all permits of the plain
- * semaphore are back. Prints "calls N events N rounds N forks N". Exits with 1 and a sentence if a rule is broken;
+ * semaphore are back, and under AddressSanitizer that no more than MEMORY bytes are in use. spoiled: the server's answers are changed
+ * on their way, so nothing is said about permits, timeouts are short, and nobody forks. Prints "calls N events N rounds N forks N
+ * bytes N", the last one the most that were in use. Exits with 1 and a sentence if a rule is broken;
  * SIGALRM ends it when it hangs. Sanitizers check the rest.
  */
 #include <inttypes.h>
@@ -18,12 +20,15 @@
 
 #include "storm.h"
 
-enum { ROUND_SECONDS = 240, PERMITS = 100, CLOSE_MS = 10000 };
+enum { ROUND_SECONDS = 240, PERMITS = 100, CLOSE_MS = 10000, MEMORY = 32 << 20 };
+
+size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 struct side storm_side[SIDES];
 int64_t storm_calls_made; /* atomic */
 int storm_keep_permits;
-static int64_t events, forks, steps, calls; /* atomics, except calls */
+static int64_t events, forks, steps, calls, bytes; /* atomics, except calls */
+static int spoiled;
 static const char *url[SIDES];
 
 uint32_t storm_draw(struct self *self, uint32_t below)
@@ -99,6 +104,19 @@ static int read_event(struct side *side, struct self *self)
     return status != DLOCK_CLOSED;
 }
 
+static void check_memory(void)
+{
+    int64_t now, most = __atomic_load_n(&bytes, __ATOMIC_RELAXED);
+
+    if (!__sanitizer_get_current_allocated_bytes)
+        return;
+    now = (int64_t)__sanitizer_get_current_allocated_bytes();
+    if (now > MEMORY)
+        storm_wrong("bytes in use", now);
+    while (now > most && !__atomic_compare_exchange_n(&bytes, &most, now, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+}
+
 static void *run_reader(void *argument)
 {
     struct self *self = argument;
@@ -107,6 +125,7 @@ static void *run_reader(void *argument)
     while (live || dead) {
         live = live && read_event(&storm_side[LIVE], self);
         dead = dead && read_event(&storm_side[DEAD], self);
+        check_memory();
     }
     return NULL;
 }
@@ -145,6 +164,10 @@ static dlock_options *draw_options(struct self *self, int which)
         dlock_options_set(options, "command_timeout_ms", "20", NULL);
         dlock_options_set(options, "release_timeout_ms", "20", NULL);
         dlock_options_set(options, "password", SECRET, NULL);
+    } else if (spoiled) {
+        dlock_options_set(options, "connect_timeout_ms", "200", NULL);
+        dlock_options_set(options, "command_timeout_ms", "200", NULL);
+        dlock_options_set(options, "release_timeout_ms", "200", NULL);
     }
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
         if (storm_draw(self, 4) == 0)
@@ -281,7 +304,8 @@ static void run_round(struct self *self, int may_fork)
     alarm(ROUND_SECONDS);
     steps = 0;
     storm_keep_permits = storm_draw(&self[0], 4) == 0;
-    look_at_permits(&self[0], 0);
+    if (!spoiled)
+        look_at_permits(&self[0], 0);
     for (int i = 0; i < SIDES; i++)
         begin_side(&self[0], i);
     for (int i = 0; i < READERS; i++)
@@ -304,7 +328,7 @@ static void run_round(struct self *self, int may_fork)
         pthread_join(reader[i], NULL);
     for (int i = 0; i < SIDES; i++)
         end_side(&self[0], i);
-    if (confirmed && !storm_keep_permits)
+    if (confirmed && !storm_keep_permits && !spoiled)
         look_at_permits(&self[0], 1);
 }
 
@@ -328,11 +352,12 @@ int main(int count, char **words)
     int64_t rounds;
 
     if (count < 6)
-        storm_wrong("URL DEAD_URL SEED ROUNDS CALLS [nofork]", count);
+        storm_wrong("URL DEAD_URL SEED ROUNDS CALLS [nofork | spoiled]", count);
     url[LIVE] = words[1];
     url[DEAD] = words[2];
     rounds = strtoll(words[4], NULL, 10);
     calls = strtoll(words[5], NULL, 10);
+    spoiled = count > 6 && strcmp(words[6], "spoiled") == 0;
     begin_selves(self, strtoull(words[3], NULL, 10));
     pthread_rwlockattr_init(&writers_first);
 #ifdef __GLIBC__ /* musl has no choice */
@@ -353,7 +378,7 @@ int main(int count, char **words)
         dlock_event_free(self[i].event);
         dlock_options_free(self[i].options);
     }
-    printf("calls %" PRId64 " events %" PRId64 " rounds %" PRId64 " forks %" PRId64 "\n", storm_calls_made, events,
-           rounds, forks);
+    printf("calls %" PRId64 " events %" PRId64 " rounds %" PRId64 " forks %" PRId64 " bytes %" PRId64 "\n",
+           storm_calls_made, events, rounds, forks, bytes);
     return 0;
 }

@@ -76,6 +76,9 @@ void e_serve(struct e_call *call, const uint8_t *bytes, size_t size);
 ProtobufCBinaryData e_data_of(const char *bytes, size_t size);
 Etcd__Header e_header(void);
 
+/* ---- etcd_rest.c: whether it is a call of these */
+int e_serve_rest(struct e_call *call, const uint8_t *bytes, size_t size);
+
 /* ---- etcd_watch.c */
 void e_watch_for(struct e_call *call, const Etcd__WatchCreateRequest *request);
 void e_unwatch(const struct e_call *call, int64_t id);
@@ -85,6 +88,7 @@ int e_watched(void); /* how many watches of latches there are, of clients that h
 
 /* ---- etcd_http.c */
 void e_answer(struct e_call *call, const ProtobufCMessage *message, int over);
+void e_send(struct e_call *call, const void *bytes, size_t size, int over); /* as e_answer: one message, packed */
 void e_refuse(struct e_call *call, int code, const char *text);
 void e_http_opened(struct w_wire *wire);
 void e_http_came(struct w_wire *wire, const char *bytes, size_t size);

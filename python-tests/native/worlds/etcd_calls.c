@@ -6,7 +6,7 @@
 
 #include "etcd.h"
 
-enum { FOUND = 256 };
+enum { FOUND = 256, RESULTS = 48 };
 
 static struct e_bytes bytes_of(ProtobufCBinaryData data)
 {
@@ -52,10 +52,10 @@ static int in_range(ProtobufCBinaryData key, ProtobufCBinaryData end, struct e_k
 struct answer {
     Etcd__TxnResponse txn;
     Etcd__Header header;
-    Etcd__Result result[48], *results[48];
-    Etcd__RangeResponse range[48];
-    Etcd__PutResponse put[48];
-    Etcd__DeleteResponse deleted[48];
+    Etcd__Result result[RESULTS], *results[RESULTS];
+    Etcd__RangeResponse range[RESULTS];
+    Etcd__PutResponse put[RESULTS];
+    Etcd__DeleteResponse deleted[RESULTS];
     Etcd__KeyValue kv[FOUND], *kvs[FOUND];
     struct e_key *copy[FOUND];
     int used;
@@ -66,8 +66,6 @@ static Etcd__KeyValue *add_kv(struct answer *answer, const struct e_key *key)
     int i = answer->used++;
     Etcd__KeyValue *kv = &answer->kv[i];
 
-    if (i >= FOUND)
-        abort();
     if (!(answer->copy[i] = malloc(sizeof *key)))
         abort();
     *answer->copy[i] = *key;
@@ -90,7 +88,7 @@ static void range(struct answer *answer, const Etcd__RangeRequest *request, Etcd
     etcd__range_response__init(response);
     response->count = count;
     response->kvs = &answer->kvs[answer->used];
-    for (int i = 0; i < count && !request->count_only; i++) {
+    for (int i = 0; i < count && !request->count_only && answer->used < FOUND; i++) {
         const struct e_key *key = found[last ? count - 1 - i : i];
 
         if (request->max_create_revision && key->created > request->max_create_revision)
@@ -148,9 +146,7 @@ static void put(const Etcd__PutRequest *request, int64_t revision)
 
     if (request->ignore_value)
         return;
-    if (request->value.len > E_VALUE)
-        abort();
-    key->value_size = request->value.len;
+    key->value_size = request->value.len < E_VALUE ? request->value.len : E_VALUE;
     for (size_t i = 0; i < key->value_size; i++)
         key->value[i] = (char)request->value.data[i];
     if (w_latch_of(key->name, key->size) >= 0)
@@ -187,6 +183,14 @@ static int no_lease(Etcd__Operation *const *step, size_t count)
     for (size_t i = 0; i < count; i++)
         if (step[i]->request_case == ETCD__OPERATION__REQUEST_PUT && step[i]->put->lease &&
             !e_lease(step[i]->put->lease))
+            return 1;
+    return 0;
+}
+
+static int has_long_key(Etcd__Operation *const *step, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (step[i]->request_case == ETCD__OPERATION__REQUEST_PUT && step[i]->put->key.len >= W_KEY)
             return 1;
     return 0;
 }
@@ -251,6 +255,12 @@ static void txn(struct e_call *call, const Etcd__TxnRequest *request)
     if (!answer->txn.succeeded) {
         step = request->failure;
         count = request->n_failure;
+    }
+    if (count > RESULTS || has_long_key(step, count)) {
+        w_violated("wire: a transaction with %d steps", (int)count);
+        e_refuse(call, E_EXHAUSTED, "etcdserver: too many operations in txn request");
+        free(answer);
+        return;
     }
     if (no_lease(step, count)) {
         e_refuse(call, E_NOT_FOUND, "etcdserver: requested lease not found");
@@ -375,6 +385,8 @@ void e_serve(struct e_call *call, const uint8_t *bytes, size_t size)
         delete_range(call, bytes, size);
     else if (strcmp(call->path, "/etcdserverpb.Lease/LeaseGrant") == 0)
         serve_grant(call, bytes, size);
+    else if (e_serve_rest(call, bytes, size))
+        return;
     else if (strstr(call->path, "/etcdserverpb.Lease/"))
         serve_lease(call, bytes, size);
     else if (strcmp(call->path, "/etcdserverpb.Watch/Watch") == 0)

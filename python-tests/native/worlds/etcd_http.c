@@ -75,22 +75,28 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     return (ssize_t)size;
 }
 
-void e_answer(struct e_call *call, const ProtobufCMessage *message, int over)
+void e_send(struct e_call *call, const void *bytes, size_t size, int over)
 {
     struct peer *peer = call->wire->peer;
-    size_t size = protobuf_c_message_get_packed_size(message);
     uint8_t head[HEAD] = {0, (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size};
-    uint8_t *bytes = malloc(size + 1);
 
-    if (!bytes || dli_buffer_add(&call->out, head, HEAD))
+    if (dli_buffer_add(&call->out, head, HEAD) || (size > 0 && dli_buffer_add(&call->out, bytes, size)))
         abort();
-    protobuf_c_message_pack(message, bytes);
-    if (dli_buffer_add(&call->out, bytes, size))
-        abort();
-    free(bytes);
     call->over = over;
     nghttp2_session_resume_data(peer->session, call->stream);
     send_all(peer);
+}
+
+void e_answer(struct e_call *call, const ProtobufCMessage *message, int over)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(size + 1);
+
+    if (!bytes)
+        abort();
+    protobuf_c_message_pack(message, bytes);
+    e_send(call, bytes, size, over);
+    free(bytes);
 }
 
 void e_refuse(struct e_call *call, int code, const char *text)
@@ -239,8 +245,11 @@ void e_http_came(struct w_wire *wire, const char *bytes, size_t size)
 
     peer->receiving = 1;
     used = nghttp2_session_mem_recv(peer->session, (const uint8_t *)bytes, size);
-    if (used != (ssize_t)size)
+    if (used != (ssize_t)size) {
         w_violated("wire: bytes that are not HTTP/2: %d of %d", (int)used, (int)size);
+        w_hang_up(wire);
+        return;
+    }
     peer->receiving = 0;
     send_all(peer);
 }

@@ -101,9 +101,14 @@ void e_watches_end(void)
 
 void e_watch_for(struct e_call *call, const Etcd__WatchCreateRequest *request)
 {
-    struct watch *watch = calloc(1, sizeof *watch);
+    struct watch *watch;
 
-    if (!watch || request->key.len >= W_KEY || request->range_end.len >= W_KEY)
+    if (request->key.len >= W_KEY || request->range_end.len >= W_KEY) {
+        w_violated("wire: a watch of a key with %d bytes", (int)request->key.len);
+        return;
+    }
+    watch = calloc(1, sizeof *watch);
+    if (!watch)
         abort();
     watch->call = call;
     watch->id = request->watch_id;

@@ -3,13 +3,16 @@
  * ZooKeeper, or with locks in memory, in one thread and virtual time. The same seed gives the same run.
  *
  *   main.c      command line, summary               plan.c       what a seed chooses, and the run
- *   events.c    events in order of time, randomness  chaos.c      faults that strike at random times
+ *   events.c    events in order of time             luck.c       randomness, what is said of a run
+ *   chaos.c     faults that strike at random times
  *   system.c    stands in for clock, threads and randomness of the library
  *   wire.c      stands in for its connections: requests and replies that are lost, late, cut
- *   process.c   one process: its client, its turns    owner.c      callers of the library
+ *   process.c   one process: its client             turns.c      the turns of its thread
+ *   owner.c     callers of the library
  *   judge.c     the rules                            latch.c      callers of latches
  *   judge_latch.c   the rules of latches
- *   etcd_data.c, etcd_calls.c, etcd_watch.c, etcd_http.c     a model of etcd: keys and leases, its calls, watches, gRPC
+ *   etcd_data.c, etcd_calls.c, etcd_watch.c, etcd_rest.c, etcd_http.c    a model of etcd: keys and leases, its calls,
+ *               watches, gRPC
  *   zookeeper_data.c, zookeeper_rest.c, zookeeper_calls.c, zookeeper_wire.c    a model of ZooKeeper: nodes and sessions, what
  *               operators do, its calls, bytes
  *   memory.c    locks in memory: the engine itself, with its faults on demand; a process is one of its clients
@@ -199,6 +202,8 @@ typedef void w_run(void *what, int64_t number);
 void w_at(int64_t at, w_run *run, void *what, int64_t number);
 int w_step(int64_t until); /* run the next event, if it is not later. 0: there was none, and it is until */
 void w_events_end(void);
+
+/* ---- luck.c */
 uint64_t w_random(void);
 int64_t w_below(int64_t limit);
 int64_t w_between(int64_t low, int64_t high);
@@ -227,11 +232,14 @@ int w_serves(int member);
 void w_wires_of(int member, void (*each)(struct w_wire *wire)); /* -1: all */
 void w_wires_end(void);
 
-/* ---- process.c */
-void w_process_begin(struct w_process *process);
+/* ---- turns.c */
 void w_process_turn(struct w_process *process);
 void w_process_wake(struct w_process *process); /* from outside of its turns */
+void w_process_alarm(struct w_process *process);
 void w_process_pause(struct w_process *process, int64_t time);
+
+/* ---- process.c */
+void w_process_begin(struct w_process *process);
 void w_process_close(struct w_process *process);
 void w_process_crash(struct w_process *process);
 void w_process_end(struct w_process *process);

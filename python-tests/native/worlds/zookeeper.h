@@ -22,6 +22,7 @@ enum z_op {
     Z_MULTI = 14,
     Z_CREATE = 15,
     Z_CREATE_CONTAINER = 19,
+    Z_AUTH = 100,
     Z_CLOSE = -11
 };
 

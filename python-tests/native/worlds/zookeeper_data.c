@@ -365,6 +365,7 @@ void z_data_begin(void)
 
 void z_data_end(void)
 {
+    z_queues_end();
     while (z.sessions) {
         struct z_session *next = z.sessions->next;
 

@@ -70,6 +70,7 @@ static void take_node(struct bytes *from, struct z_part *part)
 static void take_part(struct bytes *from, struct z_part *part)
 {
     take_text(from, part->path, sizeof part->path);
+    from->wrong |= part->path[0] != '/';
     if (part->op == Z_CREATE || part->op == Z_CREATE_CONTAINER)
         take_node(from, part);
     if (part->op == Z_SET_DATA)
@@ -85,8 +86,10 @@ static void take_parts(struct bytes *from, struct z_request *request)
         int32_t op = (int32_t)take(from, 4), over = (int32_t)take(from, 1);
 
         take(from, 4);
-        if (over)
+        if (over) {
+            from->wrong |= request->parts == 0;
             return;
+        }
         if (request->parts == Z_PARTS || (op != Z_CREATE && op != Z_DELETE && op != Z_SET_DATA)) {
             from->wrong = 1;
             return;
@@ -107,7 +110,7 @@ static void take_request(struct bytes *from, struct z_request *request)
     request->op = (int32_t)take(from, 4);
     if (request->op == Z_MULTI) {
         take_parts(from, request);
-    } else if (request->op != Z_CLOSE) {
+    } else if (request->op != Z_CLOSE && request->op != Z_AUTH) {
         request->part[0].op = request->op;
         take_part(from, &request->part[0]);
     }
@@ -136,8 +139,17 @@ static void frame(struct z_conn *conn, const char *bytes, size_t size)
         take_request(&from, request);
     else
         take_hello(&from, request);
-    if (from.wrong || !is_known(request->op))
+    if (request->op == Z_AUTH && !from.wrong) {
+        z_answer(request, 0, &z.tree[request->member]);
+        free(request);
+        return;
+    }
+    if (from.wrong || !is_known(request->op)) {
         w_violated("wire: a request with op %d that makes no sense", (int)request->op);
+        w_hang_up(conn->wire);
+        free(request);
+        return;
+    }
     w_trace("process %d asks member %d: op %d %s", conn->wire->process->index, request->member, (int)request->op,
             request->part[0].path);
     z_request_came(request);
