@@ -82,11 +82,12 @@ static int is_over(const struct dli_lane *lane, struct dli_memory_job *job, int6
         request->sent = 0;
         request->status = dli_fail(request->reason, DLOCK_CLOSED, "the client was closed");
     } else if (dli_memory_cut_until(memory)) {
-        request->sent = job->arrived < now;
+        request->sent = 0; /* it never acts */
         fail(memory, request, DLOCK_UNREACHABLE, "is cut off by a fault");
     } else if (dli_memory_due(memory, job->arrived) > now) {
         if (now < request->deadline)
             return 0;
+        request->sent = 0;
         fail(memory, request, DLOCK_UNREACHABLE, "did not answer in time");
     } else if (is_denied(memory, request)) {
         request->refused = 1;

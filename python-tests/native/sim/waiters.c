@@ -250,7 +250,7 @@ static void answer_held(const struct dli_answer *held)
 
 static void server(void)
 {
-    struct dli_answer answer = {.status = DLOCK_OK, .left = -1, .released = 1, .tokens = 16, .token = w.token += 100};
+    struct dli_answer answer = {.status = DLOCK_OK, .left = -1, .released = 1, .tokens = 9, .token = w.token += 100};
     struct dli_wish wish;
     int patient = 0;
 
