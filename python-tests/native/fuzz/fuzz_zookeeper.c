@@ -103,14 +103,14 @@ static void answer_to(const struct dli_zk_ask *ask, const struct dli_zk_reply *r
 
 static void answers(const struct dli_zk_reply *reply, int kind)
 {
-    static const struct dli_zk_text path = {"/", 1};
-    static const struct dli_zk_ask parts[] = {
+    const struct dli_zk_text path = {"/", 1};
+    const struct dli_zk_ask parts[] = {
         {.op = DLI_ZK_CREATE, .path = path},
         {.op = DLI_ZK_CREATE, .path = path, .mine = 1},
         {.op = DLI_ZK_DELETE, .path = path},
         {.op = DLI_ZK_SET_DATA, .path = path},
     };
-    static const struct dli_zk_ask asks[KINDS][4] = {
+    const struct dli_zk_ask asks[KINDS][4] = {
         [3] = {{.op = DLI_ZK_CREATE, .path = path}, {.op = DLI_ZK_CREATE_CONTAINER, .path = path}},
         [4] = {{.op = DLI_ZK_GET_DATA, .path = path}},
         [5] = {{.op = DLI_ZK_GET_CHILDREN, .path = path}},
