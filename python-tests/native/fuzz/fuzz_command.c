@@ -5,6 +5,8 @@
  *
  * Help goes to stdout with the code 0. Anything else is one sentence on stderr, with 64 or 69, and nothing is done.
  */
+#include <unistd.h>
+
 #include "base/error.h"
 #include "fuzz.h"
 #include "tool.h"
@@ -74,6 +76,8 @@ static const char *const table[] = {
 
 enum { KNOWN = sizeof table / sizeof table[0] };
 
+static FILE *said; /* what the command says on its standard error */
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 dlock_status __real_dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
                                       dlock_error *reterr);
@@ -130,6 +134,14 @@ static void check(int code, const char *out, const char *err)
     check_sentence(err);
 }
 
+/* Sentences are written at once, past stderr. */
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    return fd == STDERR_FILENO && said ? (ssize_t)fwrite(bytes, 1, size, said) : __real_write(fd, bytes, size);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz in = {data, size};
@@ -148,10 +160,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memcpy(kept, argv, sizeof kept); /* the parser changes the order */
     stdout = open_memstream(&out, &out_size);
-    stderr = open_memstream(&err, &err_size);
+    stderr = said = open_memstream(&err, &err_size);
     code = tool_main(argc, argv);
     fclose(stdout);
     fclose(stderr);
+    said = NULL;
     stdout = usual_out;
     stderr = usual_err;
     check(code, out, err);
