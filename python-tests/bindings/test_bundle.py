@@ -142,7 +142,7 @@ local client = assert(dlock.open(arg[1]))
 assert(client:lock("sale"):with({wait = 5}, function(lock) print("mine, with token " .. lock:token()) end))
 client:close()
 for line in io.lines "/proc/self/maps" do
-  local path = line:match "(/%S*libdlock%.so%S*)"
+  local path = line:match "^%S+ %S+ %S+ %S+ %S+ +(/.*libdlock%.so.*)$"
   if path then print(path) break end
 end
 """

@@ -72,7 +72,7 @@ with dlock.Client(sys.argv[1]) as client:
     with client.lock("sale") as lock:
         print("mine, with token", lock.token)
 print(dlock.__version__, dlock.__file__, file=sys.stderr)
-print([line.split()[-1] for line in open("/proc/self/maps") if "dlock.so" in line][0], file=sys.stderr)
+print([line.rstrip("\\n").split(None, 5)[5] for line in open("/proc/self/maps") if "dlock.so" in line][0], file=sys.stderr)
 """
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from shlex import quote
 
 import pytest
 
@@ -40,7 +41,7 @@ def bash(*words: str) -> set[str]:
 
 
 def fish(line: str) -> set[str]:
-    return set(shell("fish", f"source {FOLDER}/dlock.fish; complete -C '{line}'"))
+    return set(shell("fish", f"source {quote(str(FOLDER / 'dlock.fish'))}; complete -C '{line}'"))
 
 
 @pytest.mark.parametrize("name, file", [("bash", "dlock.bash"), ("zsh", "_dlock"), ("fish", "dlock.fish")])
@@ -83,9 +84,9 @@ def test_zsh(redis_server) -> None:
     screen = Screen(redis_server.url, "version", width=200, height=60)
     try:
         screen.see("code=0")
-        screen.tmux("respawn-pane", "-k", f"env PATH={ENV['PATH']} PS1='%% ' zsh -f -i")
+        screen.tmux("respawn-pane", "-k", f"env PATH={quote(ENV['PATH'])} PS1='%% ' zsh -f -i")
         screen.see("%")
-        screen.type(f"fpath=({FOLDER} $fpath); autoload -Uz compinit; compinit -u -D; echo loaded", "Enter")
+        screen.type(f"fpath=({quote(str(FOLDER))} $fpath); autoload -Uz compinit; compinit -u -D; echo loaded", "Enter")
         screen.see("\nloaded")
         for number, command in enumerate(COMMANDS):
             need = options(command) - {"--url"}  # a part of another one

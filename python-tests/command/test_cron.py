@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 from typing import Iterator
@@ -48,7 +49,7 @@ def test_one_of_the_hosts_runs_the_job(redis_server: Server, tmp_path: pathlib.P
     """The line of the manual. cron gives the job its own environment and shell; the URL comes from a file."""
     url, ran, codes = tmp_path / "url", tmp_path / "ran", tmp_path / "codes"
     url.write_text(redis_server.url + "\n")
-    job = f"{PROGRAM} run --url-file {url} --wait 0 --min-hold 5m nightly -- sh -c 'echo $DLOCK_NAME $DLOCK_TOKEN >> {ran}'; echo $? >> {codes}"
+    job = f"{shlex.quote(PROGRAM)} run --url-file {url} --wait 0 --min-hold 5m nightly -- sh -c 'echo $DLOCK_NAME $DLOCK_TOKEN >> {ran}'; echo $? >> {codes}"
     for table in crons:
         table.write_text(f"* * * * * root {job}\n")
     wait_until(lambda: codes.exists() and len(codes.read_text().split()) >= HOSTS, timeout=150)

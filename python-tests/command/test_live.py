@@ -284,7 +284,7 @@ def test_top_stops_as_a_job(redis_server: Server, screen: Make) -> None:
     shown = screen(redis_server.url, "version")
     shown.see("code=0")
     shown.tmux("respawn-pane", "-k", "bash --norc --noprofile -i")
-    shown.type(f"DLOCK_URL={redis_server.url} {PROGRAM} top", "Enter")
+    shown.type(f"DLOCK_URL={redis_server.url} {shlex.quote(PROGRAM)} top", "Enter")
     shown.see("0 known")
     shown.type("C-z")
     shown.see("Stopped")

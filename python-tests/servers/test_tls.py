@@ -120,6 +120,7 @@ def test_the_port_is_one_for_tls(agent: Agent, server: Server, papers: Papers, p
     assert proxy.up.bytes > 500 and hello.count > 0 and [hook.count for hook in seen] == [0] * len(seen)
 
 
+@pytest.mark.full  # where others need the core, it hardly ever does
 def test_who_is_alone_takes_the_answer(new_agent: Make, server: Server, papers: Papers) -> None:
     agent = new_agent(shim=True)
     takes_answers(agent, *opened(agent, secure_url(server), busy_poll_us=LONG, **trusting(papers)))
