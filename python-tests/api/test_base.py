@@ -8,7 +8,7 @@ import pytest
 from harness.build import native
 
 
-@pytest.mark.parametrize("part", ["lists", "numbers", "texts"])
+@pytest.mark.parametrize("part", ["lists", "numbers", "secrets", "texts"])
 def test_base(part: str) -> None:
     done = subprocess.run([native("base"), part], stdout=subprocess.PIPE, text=True)
     assert done.returncode == 0, done.stdout

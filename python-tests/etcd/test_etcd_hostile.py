@@ -1,8 +1,11 @@
 """Servers that are not etcd, or lie: a clear failure in time, no crash, and service when a good one answers."""
 from __future__ import annotations
 
+import base64
 import concurrent.futures
+import pathlib
 import random
+import re
 import socket
 import struct
 import threading
@@ -11,11 +14,12 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent
+from harness.build import BUILD
 from harness.etcd import Etcd, url
 from harness.proxy import Hook, Link, Proxy
 from harness.waiting import until
 
-DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY = 0, 1, 3, 4, 5, 6, 7
+DATA, HEADERS, RESET, SETTINGS, PUSH, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 9
 ACK, END_STREAM, END_HEADERS = 1, 1, 4
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
@@ -25,7 +29,8 @@ def frame(kind: int, flags: int, stream: int, body: bytes = b"") -> bytes:
 
 
 def header(name: str, value: str) -> bytes:
-    return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
+    size = bytes((len(value),)) if len(value) < 127 else b"\x7f" + varint(len(value) - 127)
+    return b"\0" + bytes((len(name),)) + name.encode() + size + value.encode()
 
 
 def trailers(status: str, message: str = "") -> bytes:
@@ -47,6 +52,10 @@ def answered(message: bytes, status: str = "0") -> Callable[[int], bytes]:
 
 def framed(message: bytes) -> bytes:
     return b"\0" + struct.pack(">I", len(message)) + message
+
+
+def varint(number: int) -> bytes:
+    return bytes((number & 127 | 128,)) + varint(number >> 7) if number > 127 else bytes((number,))
 
 
 FAREWELL = frame(GOAWAY, 0, 0, struct.pack(">II", 2**31 - 1, 0))  # calls under way may end
@@ -80,7 +89,7 @@ ANSWERS: dict[str, Callable[[int], bytes]] = {
 class Liar:
     """An HTTP/2 server that gives every stream the same answer."""
 
-    def __init__(self, answer: Callable[[int], bytes]) -> None:
+    def __init__(self, answer: Callable[[int], bytes | Iterator[bytes]]) -> None:
         self.answer, self.streams, self.links = answer, 0, 0
         self.pongs: list[bytes] = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -111,7 +120,9 @@ class Liar:
                         data = data[9 + size :]
                         if kind == HEADERS:
                             self.streams += 1
-                            link.sendall(self.answer(stream))
+                            answer = self.answer(stream)
+                            for piece in [answer] if isinstance(answer, bytes) else answer:
+                                link.sendall(piece)
         except OSError:
             pass
 
@@ -171,6 +182,124 @@ def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Calla
         client = agent.open(f"etcd://{hosts}", command_timeout_ms=300)
         client.lock(f"job{number}").acquire(1, 20000).ok
         client.close(5000).ok
+
+
+# ---- what a server may cost
+
+
+def endless(*first: bytes, again: bytes) -> Callable[[int], Iterator[bytes]]:
+    """An answer without end: again and again."""
+
+    def answer(stream: int) -> Iterator[bytes]:
+        def on(kind: int, flags: int, body: bytes) -> bytes:
+            return frame(kind, flags, stream if kind in (DATA, HEADERS, CONTINUATION) else 0, body)
+
+        yield frame(HEADERS, END_HEADERS, stream, b"\x88")
+        yield from (on(DATA, 0, body) for body in first)
+        while True:
+            yield on(*FLOODS[again])
+
+    return answer
+
+
+FLOODS: dict[bytes, tuple[int, int, bytes]] = {
+    b"data": (DATA, 0, bytes(16384)),
+    b"headers": (HEADERS, END_HEADERS, b"".join(header(f"a{number}", "b" * 100) for number in range(140))),
+    b"settings": (SETTINGS, 0, struct.pack(">HI", 4, 65535) * 2700),
+    b"pings": (PING, 0, b"12345678"),
+    b"farewells": (GOAWAY, 0, struct.pack(">II", 2**31 - 1, 0) + b"x" * 16000),
+    b"unknown": (200, 0, bytes(16384)),
+}
+BIG = b"\x40" + b"\x01a" + b"\x7f\xa1\x1e" + b"b" * 4000  # one header of 4,000 bytes for the table
+
+
+def continued(stream: int) -> Iterator[bytes]:
+    yield frame(HEADERS, 0, stream, b"\x88")
+    while True:
+        yield frame(CONTINUATION, 0, stream, b"".join(header(f"a{number}", "b" * 100) for number in range(140)))
+
+
+def bomb(stream: int) -> Iterator[bytes]:
+    yield frame(HEADERS, END_HEADERS, stream, b"\x88" + BIG + b"\xbe" * 12000)
+    while True:
+        yield frame(HEADERS, END_HEADERS, stream, b"\xbe" * 16000)
+
+
+def tiny(stream: int) -> Iterator[bytes]:
+    """A transaction's answer of 3.9 million bytes, all of them empty keys."""
+    keys = b"\x12\x00" * 1_950_000
+    inside = b"\x0a" + varint(len(keys)) + keys
+    body = framed(b"\x0a\x02\x18\x05\x10\x01\x1a" + varint(len(inside)) + inside)
+    yield frame(HEADERS, END_HEADERS, stream, b"\x88")
+    yield b"".join(frame(DATA, 0, stream, body[at : at + 16384]) for at in range(0, len(body), 16384))
+    yield frame(HEADERS, END_HEADERS | END_STREAM, stream, trailers("0"))
+
+
+COSTS: dict[str, Callable[[int], Iterator[bytes]]] = {
+    "tiny keys": tiny,
+    "a message that grows": endless(b"\0\0\x3f\xff\xff", again=b"data"),
+    "messages": endless(again=b"data"),
+    "headers": endless(again=b"headers"),
+    "continuations": continued,
+    "a bomb of headers": bomb,
+    "settings": endless(again=b"settings"),
+    "pings": endless(again=b"pings"),
+    "farewells": endless(again=b"farewells"),
+    "unknown frames": endless(again=b"unknown"),
+}
+MORE = 32 * 1024  # kilobytes
+
+
+def peak(agent: Agent) -> int:
+    """The most memory that the process has had, in kilobytes."""
+    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{agent.pid}/status").read_text())[1])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("what", COSTS)
+def test_k07_what_a_server_may_cost(agent: Agent, new_liar: Callable[..., Liar], what: str) -> None:
+    """However much it sends, and to 8 calls at once: an error, and 32 MB at most."""
+    liar = new_liar(COSTS[what])
+    client = agent.open(f"etcd://127.0.0.1:{liar.port}", command_timeout_ms=500)
+    client.lock("job").acquire(1, 0)
+    before = peak(agent)
+    pending = [client.lock(f"job{number}").start("inspect", thread=1 + number) for number in range(8)]
+    for one in pending:
+        assert one.answer(60).status in ("PROTOCOL_ERROR", "UNREACHABLE")
+    if BUILD.name == "debug":  # a sanitizer keeps what was freed
+        assert peak(agent) - before < MORE
+
+
+# ---- secrets
+
+PASSWORD = "hunter2secret!"
+WAYS = {
+    "plain": PASSWORD,
+    "in part": "hunter2s... and cret!",
+    "twice": PASSWORD * 2,
+    "percents": "%2568%2575nter2%2573ecret!",
+    "base64": base64.b64encode(f"root:{PASSWORD}".encode()).decode(),
+    "base64, aligned": base64.b64encode(PASSWORD.encode()).decode(),
+    "hexadecimal": PASSWORD.encode().hex(),
+    "at the end": "x" * 245 + PASSWORD,
+    "control characters": f"%0a{PASSWORD}%1b[31m",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_k08_a_server_that_repeats_the_password(agent: Agent, new_liar: Callable[..., Liar], way: str) -> None:
+    """It is in no message, no event, no finding."""
+    said = WAYS[way]
+    parts = {said.replace("%25", "%")[at : at + 5] for at in range(0, len(said) - 4)} if way != "at the end" else {"hunte", "ecret"}
+    hidden = {PASSWORD[at : at + 4] for at in range(len(PASSWORD) - 3)}
+    liar = new_liar(only("13", said))
+    client = agent.open(f"etcd://127.0.0.1:{liar.port}", command_timeout_ms=300, username="root", password=PASSWORD)
+    told = [client.lock("job").acquire(1, 0).message, client.ping(300).message, client.check(900).message, str(client.lock("job").inspect())]
+    liar.answer = only("3", said)
+    told += [client.lock("job").acquire(1, 0).message, client.lock("job").force().message]
+    for text in told:
+        assert text and not [part for part in hidden if part in text], text
+        if way in ("base64, aligned", "hexadecimal"):
+            assert not [part for part in parts if len(part) == 5 and part + said[said.index(part) + 5 : said.index(part) + 8] in text], text
 
 
 # ---- a refusal that is not true

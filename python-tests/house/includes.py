@@ -78,6 +78,15 @@ NGHTTP2_FILE = "src/etcd/grpc/inner.h"
 HIREDIS_HEADERS = {"hiredis.h", "read.h", "sds.h", "alloc.h"}
 THREAD_CALLS = re.compile(r"\b(pthread_create|pthread_atfork|clock_gettime|getrandom)\s*\(")
 
+# What a server says is read at one place and checked there: a pattern, where it is looked for, which files may have it, and why.
+BORDERS = [
+    (r'#\s*include "(?:etcd/codec/)?wire\.h"', "src/etcd", {"codec/answers.c", "codec/reply.c", "codec/wire.c"}, "reads the bytes of an answer of etcd"),
+    (r"_unpack\(|etcd\.pb-c\.h", "src/etcd", {"codec/inner.h"}, "reads by protobuf-c, which checks nothing"),
+    (r"dli_grpc_answer\(|dli_grpc_asked\(|->came\b", "src/etcd", {"job.c", "grpc/grpc.h", "grpc/channel.c", "grpc/http2.c"}, "takes an answer that was not checked"),
+    (r"(?:->|\.)said\b", "src/etcd", {"grpc/channel.c", "grpc/http2.c", "grpc/status.c"}, "sees a sentence of the server with its secrets"),
+    (r"\b(?:strto[a-z]+|ato[a-z]+|sscanf)\(", "src/etcd", {"keys.c"}, "makes a number of text; dli_etcd_read_number checks it"),
+]
+
 
 def room_of(path: str) -> str:
     """redis/link/conn.h is in redis/link; api/lock.c is in api."""
@@ -133,6 +142,17 @@ def include_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
     return found
 
 
+def border_problems(root: pathlib.Path, path: pathlib.Path) -> list[str]:
+    found = []
+    for pattern, folder, allowed, why in BORDERS:
+        if not path.is_relative_to(root / folder) or str(path.relative_to(root / folder)) in allowed:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(pattern, line):
+                found.append(f"{path.relative_to(root)}:{number}: {why}")
+    return found
+
+
 def room_problems(root: pathlib.Path) -> list[str]:
     """Problems with the order of the rooms and with the number of files at the top of each folder."""
     order = list(ROOMS)
@@ -180,7 +200,7 @@ def command_problems(root: pathlib.Path) -> list[str]:
 def problems(root: pathlib.Path) -> list[str]:
     found = room_problems(root) + command_problems(root)
     for path in tree.sources(root, ".c", ".h"):
-        found += include_problems(root, path)
+        found += include_problems(root, path) + border_problems(root, path)
     listed = set(re.findall(r"'([\w/]+\.c)'", (root / "src/meson.build").read_text()))
     for path in tree.sources(root, ".c"):
         if str(path.relative_to(root / "src")) not in listed:

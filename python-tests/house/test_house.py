@@ -101,6 +101,11 @@ WRONG_INCLUDES = {
     "call into api": {"client/x.c": "void dli_x(void)\n{\n    int x = dli_y(dlock_x(1));\n}\n"},
     "call into api, bare": {"client/x.c": "void dli_x(void)\n{\n    dlock_x(1);\n}\n"},
     "name without dli_": {"base/x.c": "int name(void)\n{\n    return 0;\n}\n"},
+    "etcd: a reader of answers": {"etcd/codec/x.c": '#include "wire.h"\n'},
+    "etcd: protobuf-c reads": {"etcd/codec/x.c": "static void *f(void)\n{\n    return etcd__txn_response__unpack(0, 0, 0);\n}\n"},
+    "etcd: an answer that was not checked": {"etcd/x.c": "static void f(void)\n{\n    dli_grpc_answer(0, 0);\n}\n"},
+    "etcd: a sentence with its secrets": {"etcd/x.c": "static void f(void)\n{\n    puts(call->said);\n}\n"},
+    "etcd: a number of text": {"etcd/x.c": "static void f(void)\n{\n    x = strtoll(text, 0, 10);\n}\n"},
     "a full folder": {f"base/x{number}.c": "" for number in range(46)},
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "kinds.h"
 
 /* ---- several locks at once: all of them are free, or nothing happens */
@@ -62,7 +63,7 @@ static int shut(const struct dli_job *job, const struct dli_etcd_reply *reply)
 {
     int count = job->request.multi.count;
 
-    for (int i = 0; i < count && reply->results >= 2 * count; i++)
+    for (int i = 0; i < count; i++)
         if (reply->result[count + i].keys > 0)
             return i;
     return -1;
@@ -74,7 +75,7 @@ static void tried_all(struct dli_job *job)
     struct dli_etcd_reply reply;
     int which = -1, gate;
 
-    if (dli_etcd_read(job, job->request.multi.count, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     dli_etcd_each_number(job, dli_etcd_slot_answered);
     if (reply.succeeded)
@@ -89,7 +90,6 @@ static void tried_all(struct dli_job *job)
     }
     request->multi.which = which;
     request->status = DLOCK_OK;
-    dli_etcd_reply_free(&reply);
     dli_etcd_finish(job);
 }
 
@@ -161,10 +161,9 @@ static void forced(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 0, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
-    job->request.status = reply.succeeded && reply.results > 0 && reply.result[0].count > 0 ? DLOCK_OK : DLOCK_NOT_HELD;
-    dli_etcd_reply_free(&reply);
+    job->request.status = reply.succeeded && reply.result[0].count > 0 ? DLOCK_OK : DLOCK_NOT_HELD;
     dli_etcd_finish(job);
 }
 
@@ -174,7 +173,7 @@ static void holder_found(struct dli_job *job)
     struct dli_etcd_reply reply;
     int found;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     found = reply.result[0].keys > 0;
     if (found) {
@@ -184,7 +183,6 @@ static void holder_found(struct dli_job *job)
         dli_etcd_then(&txn, DLI_ETCD_DELETE, first->key);
         dli_etcd_call_txn(job, &txn, forced);
     }
-    dli_etcd_reply_free(&reply);
     if (found)
         return;
     job->request.status = DLOCK_NOT_HELD;
@@ -214,11 +212,10 @@ void dli_etcd_force(struct dli_job *job)
 
 int64_t dli_etcd_lease_read(struct dli_job *job)
 {
-    size_t size = 0;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
-    int64_t seconds = -1;
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
+    int64_t seconds;
 
-    return bytes && dli_etcd_decode_lease_left(bytes, size, &seconds) == 0 && seconds >= 0 ? seconds : -1;
+    return dli_etcd_decode_lease_left(&talk, &seconds) ? -1 : seconds;
 }
 
 static void holder_read(struct dli_job *job)
@@ -255,13 +252,23 @@ static struct dli_etcd_bytes owner_of(const struct dli_job *job, struct dli_etcd
     return owner;
 }
 
+/* A server may name what it likes. */
+static void show_holder(struct dli_job *job, struct dli_etcd_bytes owner)
+{
+    const struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
+    const char *secrets[] = {etcd->password, etcd->token};
+    struct dli_inspection *inspection = &job->request.inspection;
+
+    dli_mask(inspection->holder, sizeof inspection->holder, &(struct dli_said){owner.bytes, owner.size, 0}, secrets, 2);
+}
+
 static void inspected(struct dli_job *job)
 {
     struct dli_inspection *inspection = &job->request.inspection;
     struct dli_etcd_reply reply;
     int64_t lease = 0;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     memset(inspection, 0, sizeof *inspection);
     inspection->left_ms = -2;
@@ -270,13 +277,12 @@ static void inspected(struct dli_job *job)
 
         struct dli_etcd_bytes owner = owner_of(job, first->key);
 
-        dli_escape(inspection->holder, sizeof inspection->holder, owner.bytes, owner.size);
+        show_holder(job, owner);
         inspection->left_ms = -1;
         inspection->token = first->created * DLI_ETCD_TURNS;
         inspection->waiters = reply.result[1].count - 1;
         lease = first->lease;
     }
-    dli_etcd_reply_free(&reply);
     if (lease) {
         dli_etcd_read_lease(job, lease, holder_read);
         return;
@@ -294,12 +300,11 @@ void dli_etcd_inspect(struct dli_job *job)
 
 static int read_status(struct dli_job *job, struct dli_etcd_status *status)
 {
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
 
-    if (bytes && dli_etcd_decode_status(bytes, size, status) == 0)
+    if (dli_etcd_decode_status(&talk, status) == 0)
         return 0;
-    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    dli_etcd_senseless(job);
     return -1;
 }
 
@@ -321,7 +326,7 @@ static void pinged(struct dli_job *job)
 
     if (read_status(job, &status))
         return;
-    if (!status.leader) {
+    if (!status.has_leader) {
         dli_etcd_fail(job, DLOCK_UNREACHABLE, "The member has no leader: most of its cluster is out of its reach.");
         return;
     }

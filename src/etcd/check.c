@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "kinds.h"
 
 enum { CONNECTS = 1000, PERMISSION_DENIED = 7 };
@@ -34,33 +35,35 @@ struct dli_etcd_exam {
 static void add(struct dli_etcd_exam *exam, int32_t code, const char *where, const char *detail)
 {
     struct dli_finding *finding = dli_findings_add(exam->job->request.check.found, code);
+    const char *secrets[] = {exam->etcd->password, exam->etcd->token};
+    struct dli_said said = {detail, strlen(detail), 0};
 
     exam->failed |= !finding;
     if (!finding)
         return;
-    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1, detail);
+    dli_mask(finding->detail, sizeof finding->detail, &said, secrets, 2);
     snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1, where);
 }
 
 /* ---- a member's status */
 
-static void judge_version(struct dli_etcd_exam *exam, const char *where, const char *version)
+static void judge_version(struct dli_etcd_exam *exam, const char *where, const struct dli_etcd_status *status)
 {
-    int major = 0, minor = 0, patch = 0;
+    int major = status->part[0], minor = status->part[1], patch = status->part[2];
 
-    if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2)
+    if (status->parts < 2)
         return;
     if (major == 3 && minor == 5 && patch <= 2)
-        add(exam, DLOCK_FINDING_FAULTY_VERSION, where, version);
+        add(exam, DLOCK_FINDING_FAULTY_VERSION, where, status->version);
     else if (major < 3 || (major == 3 && minor < 5))
-        add(exam, DLOCK_FINDING_OLD_VERSION, where, version);
+        add(exam, DLOCK_FINDING_OLD_VERSION, where, status->version);
 }
 
 static void judge(struct dli_etcd_exam *exam, const char *where, const struct dli_etcd_status *status)
 {
     exam->answered++;
-    judge_version(exam, where, status->version);
-    if (!status->leader)
+    judge_version(exam, where, status);
+    if (!status->has_leader)
         add(exam, DLOCK_FINDING_NO_LEADER, where, "");
     if (strstr(status->errors, "NOSPACE") || strstr(status->errors, "CORRUPT"))
         add(exam, DLOCK_FINDING_ALARM, where, status->errors);
@@ -77,12 +80,11 @@ static void status_ended(struct dli_grpc_call *call)
 {
     struct part *part = DLI_OBJECT(call, struct part, call);
     dlock_error none = {.code = DLOCK_PROTOCOL_ERROR, .message = "The server sent what is no answer of etcd."};
+    struct dli_etcd_talk talk = dli_etcd_talk_of(call);
     struct dli_etcd_status status;
-    size_t size;
-    const char *bytes = call->status == DLOCK_OK ? dli_grpc_answer(call, &size) : NULL;
 
     part->over = 1;
-    if (bytes && dli_etcd_decode_status(bytes, size, &status) == 0)
+    if (call->status == DLOCK_OK && dli_etcd_decode_status(&talk, &status) == 0)
         judge(part->exam, part->grpc.member->target.text, &status);
     else
         silent(part, call->status == DLOCK_OK ? &none : &call->reason);
@@ -121,6 +123,7 @@ static int part_begin(struct dli_etcd_exam *exam, int64_t deadline)
     part->grpc.count = 1;
     part->grpc.budget = &exam->budget;
     part->grpc.token = exam->etcd->token;
+    part->grpc.password = exam->etcd->password;
     part->grpc.up = part->grpc.down = ignore;
     part->grpc.owner = part;
     part->call.method = &method;

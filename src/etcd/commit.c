@@ -54,10 +54,9 @@ static void unknown(struct dli_job *job, const char *because)
 
 int dli_etcd_round_decode(const struct dli_job *job, struct dli_etcd_reply *reply)
 {
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
 
-    return bytes ? dli_etcd_decode_txn(bytes, size, reply) : -1;
+    return dli_etcd_decode_txn(&talk, reply);
 }
 
 /* ---- sending */
@@ -143,7 +142,7 @@ static void send_again(struct dli_job *job, void (*how)(struct dli_job *job))
 }
 
 /* A revision is another one: that of the marker, of a base, or of a watched key. */
-static void refused_by_revision(struct dli_job *job, const struct dli_etcd_reply *reply)
+static void refused_by_revision(struct dli_job *job, struct dli_etcd_reply *reply)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     struct dli_etcd_found found = {0};
@@ -156,8 +155,7 @@ static void refused_by_revision(struct dli_job *job, const struct dli_etcd_reply
     torn = dli_etcd_first_key(reply, 0, &found);
     changed = torn ? -1 : dli_etcd_bases_take(round, reply, 1);
     if (changed < 0) {
-        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR,
-                             "The server sent what is no answer of etcd, or there is no memory for it.");
+        dli_etcd_commit_over(job, DLOCK_OUT_OF_MEMORY, "no memory for a value");
         return;
     }
     if (found.modified == round->marker->revision && changed == 0) {
@@ -183,7 +181,7 @@ static void answered(struct dli_job *job)
     struct dli_etcd_reply reply;
 
     if (dli_etcd_round_decode(job, &reply)) {
-        dli_fail(&round->why, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+        dli_fail(&round->why, DLOCK_PROTOCOL_ERROR, "%s", dli_etcd_senseless_text(job));
         round->loose = 0;
         if (round->marker)
             find_out(job, &asking);
@@ -198,7 +196,6 @@ static void answered(struct dli_job *job)
     } else {
         refused_by_revision(job, &reply);
     }
-    dli_etcd_reply_free(&reply);
 }
 
 /* A lease is gone: that of the marker, or one of a value. A keep-alive tells whether the session lives. */
@@ -222,11 +219,11 @@ static void refused(struct dli_job *job)
 {
     dlock_error why = job->call.reason;
 
-    if (strstr(job->call.text, "too many operations"))
+    if (dli_grpc_says(&job->call, "too many operations"))
         dli_fail(&why, DLOCK_SERVER_ERROR,
                  "%s One operation is the library's own; etcd's option --max-txn-ops allows 128 if it is not given.",
                  job->call.reason.message);
-    else if (strstr(job->call.text, "too large") || strstr(job->call.text, "larger than max"))
+    else if (dli_grpc_says(&job->call, "too large") || dli_grpc_says(&job->call, "larger than max"))
         dli_fail(&why, DLOCK_SERVER_ERROR, "%s The option --max-request-bytes allows 1.5 MiB if it is not given.",
                  job->call.reason.message);
     dli_etcd_nothing_written(job, &why);
@@ -279,7 +276,7 @@ static int encode_question(struct dli_job *job)
 }
 
 /* The marker was read. */
-static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
+static void judge(struct dli_job *job, struct dli_etcd_reply *reply)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     char done[DLI_ETCD_VERDICT_MAX], undone[DLI_ETCD_VERDICT_MAX];
@@ -305,7 +302,7 @@ static void told(struct dli_job *job)
     struct dli_etcd_reply reply;
 
     if (dli_etcd_round_decode(job, &reply)) {
-        unknown(job, "The server sent what is no answer of etcd.");
+        unknown(job, dli_etcd_senseless_text(job));
         return;
     }
     if (reply.succeeded && round->phase == &asking) {
@@ -314,7 +311,6 @@ static void told(struct dli_job *job)
     } else {
         judge(job, &reply);
     }
-    dli_etcd_reply_free(&reply);
 }
 
 static void not_told(struct dli_job *job)

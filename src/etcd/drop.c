@@ -40,11 +40,10 @@ static void dropped_in_doubt(struct dli_job *job)
     struct dli_etcd_reply reply;
     int released;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     released = reply.result[0].count > 0;
     dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
-    dli_etcd_reply_free(&reply);
     finish_drop(job, released);
 }
 
@@ -62,12 +61,11 @@ static void drop_in_doubt(struct dli_job *job, struct dli_etcd_bytes key)
 
 static void dropped(struct dli_job *job)
 {
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
     int64_t count;
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
 
-    if (!bytes || dli_etcd_decode_delete(bytes, size, &count)) {
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    if (dli_etcd_decode_delete(&talk, &count)) {
+        dli_etcd_senseless(job);
         return;
     }
     dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.drop);
@@ -110,11 +108,10 @@ void dli_etcd_lease_for(struct dli_job *job, int64_t time, void (*answered)(stru
 
 int64_t dli_etcd_leased(struct dli_job *job)
 {
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
     struct dli_etcd_lease lease;
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
 
-    if (bytes && dli_etcd_decode_lease(bytes, size, &lease) == 0 && lease.id)
+    if (dli_etcd_decode_grant(&talk, &lease) == 0)
         return lease.id;
     dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
     return 0;
@@ -124,12 +121,11 @@ static void rested(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 0, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     job->request.exchange.answer.released = reply.succeeded;
     if (job->request.exchange.wish.doubt)
         dli_etcd_marked(dli_etcd_at(job->base.lane), reply.revision);
-    dli_etcd_reply_free(&reply);
     dli_etcd_slot_end(job->request.place, job->request.exchange.wish.drop);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);

@@ -115,10 +115,9 @@ static void was_shut_out(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     job->session->mark = reply.revision;
-    dli_etcd_reply_free(&reply);
     dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
     answered_for(job);
     dli_etcd_slot_end(job->request.place, job->request.exchange.wish.want);
@@ -167,10 +166,9 @@ static void look_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 3, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     looked_at(job, &reply);
-    dli_etcd_reply_free(&reply);
 }
 
 /* Only reads: its own key, the last one before it that it waits for, the gate. */
@@ -235,16 +233,13 @@ static void put_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     answered_for(job);
     if (reply.succeeded)
         was_put(job, &reply);
-    else if (reply.results > 3)
-        was_there(job, &reply);
     else
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
-    dli_etcd_reply_free(&reply);
+        was_there(job, &reply);
 }
 
 static void put_now(struct dli_job *job)

@@ -20,9 +20,8 @@ static void closed(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
-    dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }
@@ -46,10 +45,9 @@ static void opened(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     job->request.status = reply.result[0].count > 0 ? DLOCK_OK : DLOCK_UNCHANGED;
-    dli_etcd_reply_free(&reply);
     dli_etcd_finish(job);
 }
 
@@ -83,11 +81,10 @@ static void found(struct dli_job *job)
     int64_t lease;
     int shut;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     shut = reply.result[0].keys > 0;
     lease = shut ? reply.result[0].found[0].lease : 0;
-    dli_etcd_reply_free(&reply);
     if (lease) {
         dli_etcd_read_lease(job, lease, lease_read);
         return;
@@ -124,17 +121,10 @@ void dli_etcd_gates_step(struct dli_etcd *etcd)
 static void tell(struct dli_etcd *etcd, const struct dli_etcd_event *event)
 {
     size_t prefix = sizeof DLI_ETCD_GATES - 1;
-    char value[24] = "";
-    int64_t ms = 0;
+    int64_t most = (int64_t)LONGEST * 1000, ms = 0;
 
-    if (event->key.size <= prefix)
-        return;
-    if (!event->deleted) {
-        snprintf(value, sizeof value, "%.*s", (int)(event->value.size < 20 ? event->value.size : 20),
-                 event->value.bytes);
-        ms = strtoll(value, NULL, 10);
-        ms = ms > 0 ? ms : (int64_t)LONGEST * 1000;
-    }
+    if (!event->deleted && dli_etcd_read_number(event->value, 1, most, &ms))
+        ms = most;
     for (int32_t id = 0; id < KINDS; id++) {
         const struct dli_kind *kind = dli_kind_find(id);
         struct dli_message_target target = {id, event->key.bytes + prefix, event->key.size - prefix, 0};
@@ -144,17 +134,16 @@ static void tell(struct dli_etcd *etcd, const struct dli_etcd_event *event)
     }
 }
 
-void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news)
+void dli_etcd_gates_news(struct dli_etcd *etcd, struct dli_etcd_news *news)
 {
+    struct dli_etcd_event event;
+
     if (news->ended) {
         etcd->gates_refused = 1;
     } else if (news->created) {
         etcd->store.hooks->up(etcd->store.owner);
     } else {
-        for (int i = 0; i < news->events; i++) {
-            struct dli_etcd_event event = dli_etcd_event_at(news, i);
-
+        while (dli_etcd_next_event(news, &event))
             tell(etcd, &event);
-        }
     }
 }

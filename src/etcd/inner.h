@@ -29,6 +29,7 @@
 #include "sys/sys.h"
 
 enum { DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4 };
+enum { DLI_ETCD_TXN_MOST = 4 * 1024 * 1024, DLI_ETCD_NEWS_MOST = 2 * 1024 * 1024 }; /* bytes of an answer */
 enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
 
 /* Where one lock is kept: below its name. */
@@ -212,8 +213,15 @@ void dli_etcd_job_ended(struct dli_grpc_call *call);
 /* Whether the server does not accept the token any more, and there is another one to be had. It has done nothing. */
 int dli_etcd_token_is_old(const struct dli_etcd *etcd, const struct dli_grpc_call *call);
 
-/* Decode the answer of a transaction, with so many results at least. 0; -1: the job has failed and is over. */
-int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply);
+/* The answer of a transaction. 0; -1: the server said what cannot be: the job has failed and is over. */
+int dli_etcd_read(struct dli_job *job, struct dli_etcd_reply *reply);
+
+/* The request of a call, and its answer; for the decoders of codec/. */
+struct dli_etcd_talk dli_etcd_talk_of(const struct dli_grpc_call *call);
+
+/* The job has failed: the server said what cannot be. And the sentence for that. */
+void dli_etcd_senseless(struct dli_job *job);
+const char *dli_etcd_senseless_text(struct dli_job *job);
 
 /* ---- keys.c */
 

@@ -87,7 +87,7 @@ static void call_failed(struct dli_job *job)
 int dli_etcd_token_is_old(const struct dli_etcd *etcd, const struct dli_grpc_call *call)
 {
     return etcd->user[0] && call->code > 0 &&
-           (strstr(call->text, "invalid auth token") || strstr(call->text, "auth store is old"));
+           (dli_grpc_says(call, "invalid auth token") || dli_grpc_says(call, "auth store is old"));
 }
 
 void dli_etcd_job_ended(struct dli_grpc_call *call)
@@ -112,7 +112,8 @@ void dli_etcd_job_ended(struct dli_grpc_call *call)
     }
 }
 
-const struct dli_grpc_method dli_etcd_txn_method = {.path = "/etcdserverpb.KV/Txn", .ended = dli_etcd_job_ended};
+const struct dli_grpc_method dli_etcd_txn_method = {
+    .path = "/etcdserverpb.KV/Txn", .most = DLI_ETCD_TXN_MOST, .ended = dli_etcd_job_ended};
 
 void dli_etcd_call(struct dli_job *job, const struct dli_grpc_method *method, void (*answered)(struct dli_job *job))
 {
@@ -131,17 +132,34 @@ void dli_etcd_call_txn(struct dli_job *job, const struct dli_etcd_txn *txn, void
         dli_etcd_call(job, &dli_etcd_txn_method, answered);
 }
 
-int dli_etcd_read(struct dli_job *job, int results, struct dli_etcd_reply *reply)
+struct dli_etcd_talk dli_etcd_talk_of(const struct dli_grpc_call *call)
 {
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
+    struct dli_etcd_talk talk;
 
-    if (bytes && dli_etcd_decode_txn(bytes, size, reply) == 0) {
-        if (reply->results >= results)
-            return 0;
-        dli_etcd_reply_free(reply);
-    }
-    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+    talk.asked.bytes = dli_grpc_asked(call, &talk.asked.size);
+    talk.answer.bytes = dli_grpc_answer(call, &talk.answer.size);
+    return talk;
+}
+
+const char *dli_etcd_senseless_text(struct dli_job *job)
+{
+    dli_fail(&job->call.reason, DLOCK_PROTOCOL_ERROR, "The member %s sent what is no answer to its call.",
+             dli_etcd_at(job->base.lane)->grpc.conn->target->text);
+    return job->call.reason.message;
+}
+
+void dli_etcd_senseless(struct dli_job *job)
+{
+    dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, dli_etcd_senseless_text(job));
+}
+
+int dli_etcd_read(struct dli_job *job, struct dli_etcd_reply *reply)
+{
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
+
+    if (dli_etcd_decode_txn(&talk, reply) == 0)
+        return 0;
+    dli_etcd_senseless(job);
     return -1;
 }
 

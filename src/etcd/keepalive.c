@@ -68,9 +68,13 @@ static void alive_message(struct dli_grpc_call *call, const char *bytes, size_t 
     struct dli_etcd_session *session;
     struct dli_etcd_lease lease;
 
-    if (dli_etcd_decode_lease(bytes, size, &lease) || !(session = by_id(etcd, lease.id)) || !session->asked)
+    if (dli_etcd_decode_alive(dli_etcd_text(bytes, size), &lease)) {
+        dli_grpc_refuse(&etcd->grpc, DLOCK_PROTOCOL_ERROR, "sent what is no answer to a keep-alive");
         return;
-    if (lease.ttl <= 0) {
+    }
+    if (!(session = by_id(etcd, lease.id)) || !session->asked)
+        return;
+    if (lease.ttl == 0) {
         dli_etcd_session_lost(session);
         return;
     }

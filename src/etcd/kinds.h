@@ -57,7 +57,7 @@ void dli_etcd_gate_left(struct dli_job *job);
 
 /* Follow the gates, if somebody has to. */
 void dli_etcd_gates_step(struct dli_etcd *etcd);
-void dli_etcd_gates_news(struct dli_etcd *etcd, const struct dli_etcd_news *news);
+void dli_etcd_gates_news(struct dli_etcd *etcd, struct dli_etcd_news *news);
 
 /* ---- drop.c */
 

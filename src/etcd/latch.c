@@ -43,7 +43,7 @@ static void waited(struct dli_job *job)
     struct dli_etcd_reply reply;
     int open, shut;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     shut = reply.result[1].keys > 0;
     open = !shut && reply.result[0].keys == 0;
@@ -54,7 +54,6 @@ static void waited(struct dli_job *job)
         dli_etcd_forget(dli_etcd_at(job->base.lane), number);
     else if (!shut && job->request.exchange.wish.patient)
         dli_etcd_watch_for(job, number, reply.result[0].found[0].key, reply.revision);
-    dli_etcd_reply_free(&reply);
     job->request.status = DLOCK_OK;
     dli_etcd_finish(job);
 }
@@ -99,22 +98,21 @@ static void change(struct dli_job *job, int64_t modified, int64_t left, const ch
 }
 
 /* There is nothing to change any more: 1. left: what is left. */
-static int is_done(const struct dli_job *job, int64_t modified, const char *value, int64_t *left)
+static int is_done(const struct dli_job *job, int64_t modified, const char *value)
 {
     const char *what = job->request.change.what;
 
-    *left = strtoll(value, NULL, 10);
     return strcmp(what, "count") == 0 || dli_change_acted(&job->request.change, value) ||
            (strcmp(what, "down") == 0 && !modified);
 }
 
 /* The key is there with this value, or not. */
-static void decide(struct dli_job *job, int64_t modified, const char *value)
+static void decide(struct dli_job *job, int64_t modified, const char *value, int64_t left)
 {
     const char *what = job->request.change.what;
-    int64_t number = job->request.change.number, left;
+    int64_t number = job->request.change.number;
 
-    if (is_done(job, modified, value, &left))
+    if (is_done(job, modified, value))
         dli_etcd_number_finish(job, DLOCK_OK, left);
     else if (dli_etcd_number_unclear(job, modified, value))
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
@@ -126,25 +124,28 @@ static void decide(struct dli_job *job, int64_t modified, const char *value)
         change(job, modified, left > number ? left - number : 0, value);
 }
 
-/* 0, or -1: the job has failed. */
-static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_CHANGE_VALUE])
+/* The value, and what is left. 0, or -1: the job has failed. */
+static int read_value(struct dli_job *job, int64_t *modified, char value[DLI_CHANGE_VALUE], int64_t *left)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 2, &reply))
+    *left = 0;
+    if (dli_etcd_read(job, &reply))
         return -1;
     *modified = dli_etcd_value(&reply.result[0], value);
-    dli_etcd_reply_free(&reply);
-    return 0;
+    if (!*modified || dli_etcd_read_number(reply.result[0].found[0].value, 0, DLI_ETCD_NUMBER_MAX, left) == 0)
+        return 0;
+    dli_etcd_fail(job, DLOCK_WRONG_KIND, "another program has written a value of the latch that is no number");
+    return -1;
 }
 
 static void found(struct dli_job *job)
 {
     char value[DLI_CHANGE_VALUE];
-    int64_t modified;
+    int64_t modified, left;
 
-    if (read_value(job, &modified, value) == 0)
-        decide(job, modified, value);
+    if (read_value(job, &modified, value, &left) == 0)
+        decide(job, modified, value, left);
 }
 
 static void settled(struct dli_job *job)
@@ -152,9 +153,9 @@ static void settled(struct dli_job *job)
     char value[DLI_CHANGE_VALUE];
     int64_t modified, left;
 
-    if (read_value(job, &modified, value))
+    if (read_value(job, &modified, value, &left))
         return;
-    if (is_done(job, modified, value, &left))
+    if (is_done(job, modified, value))
         dli_etcd_number_finish(job, DLOCK_OK, left);
     else
         dli_etcd_number_full(job, modified, value);

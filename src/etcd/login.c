@@ -9,7 +9,8 @@
 
 static void answered(struct dli_grpc_call *call);
 
-static const struct dli_grpc_method method = {.path = "/etcdserverpb.Auth/Authenticate", .ended = answered};
+static const struct dli_grpc_method method = {
+    .path = "/etcdserverpb.Auth/Authenticate", .secret = 1, .ended = answered};
 
 static void forget_token(struct dli_etcd *etcd)
 {
@@ -33,7 +34,7 @@ static void ready(struct dli_etcd *etcd)
 
 static void refused(struct dli_etcd *etcd, const struct dli_grpc_call *call)
 {
-    if (strstr(call->text, "not enabled"))
+    if (dli_grpc_says(call, "not enabled"))
         dli_grpc_refuse(&etcd->grpc, DLOCK_DENIED, "has authentication switched off: enable it, or give no user");
     else if (call->code > 0 && call->status != DLOCK_UNREACHABLE)
         dli_grpc_refuse(&etcd->grpc, DLOCK_DENIED, "refused the user name or password");
@@ -44,18 +45,11 @@ static void refused(struct dli_etcd *etcd, const struct dli_grpc_call *call)
 static void answered(struct dli_grpc_call *call)
 {
     struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, login);
-    const char *bytes = NULL;
-    size_t size = 0;
+    struct dli_etcd_talk talk = dli_etcd_talk_of(call);
 
-    if (call->out.room > 0)
-        explicit_bzero(call->out.bytes, call->out.room);
-    if (call->status == DLOCK_OK)
-        bytes = dli_grpc_answer(call, &size);
     forget_token(etcd);
-    if (bytes && dli_etcd_decode_login(bytes, size, &etcd->token) == 0)
+    if (call->status == DLOCK_OK && dli_etcd_decode_login(&talk, &etcd->token) == 0)
         etcd->grpc.token = etcd->token;
-    if (call->in.room > 0)
-        explicit_bzero(call->in.bytes, call->in.room);
     if (etcd->grpc.token)
         ready(etcd);
     else if (etcd->grpc.session)

@@ -56,11 +56,10 @@ static void changed(struct dli_job *job)
     int done;
 
     job->failed = NULL;
-    if (dli_etcd_read(job, 0, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     done = reply.succeeded;
     job->request.change.writes = 0;
-    dli_etcd_reply_free(&reply);
     if (done)
         dli_etcd_number_finish(job, DLOCK_OK, job->created);
     else if (job->at++ < DLI_CHANGE_TRIES)

@@ -133,6 +133,7 @@ static void set_members(struct dli_etcd *etcd, const struct dlock_options *optio
     etcd->grpc.up = dli_etcd_up;
     etcd->grpc.down = dli_etcd_down;
     etcd->grpc.owner = etcd;
+    etcd->grpc.password = dli_options_text(options, DLI_OPT_PASSWORD);
 }
 
 /* An outcome is found out within the time of two calls; the marker lasts longer. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/id.h"
+#include "base/number.h"
 #include "kinds.h"
 
 /* The results of a reading. Behind a put stand only claims and total. */
@@ -70,33 +71,37 @@ struct sums {
     int64_t most;               /* the largest claim */
 };
 
-static int64_t permits_of(struct dli_etcd_bytes value)
+static void add_claim(struct sums *sums, int64_t permits, int is_before)
 {
-    char text[24];
-
-    snprintf(text, sizeof text, "%.*s", (int)(value.size < 20 ? value.size : 20), value.bytes);
-    return strtoll(text, NULL, 10);
+    sums->all = dli_plus(sums->all, permits);
+    if (is_before)
+        sums->before = dli_plus(sums->before, permits);
+    if (sums->all <= sums->total)
+        sums->used = sums->all;
+    if (permits > sums->most)
+        sums->most = permits;
 }
 
-static struct sums add_up(const struct dli_etcd_reply *reply, int claims, int total, int64_t created)
+/* 0; -1: a value is no number of permits: another program has written it. The job has failed. */
+static int add_up(struct dli_job *job, const struct dli_etcd_reply *reply, int claims, int total, struct sums *sums)
 {
-    struct sums sums = {.most = 1};
+    struct dli_etcd_bytes keys = reply->result[claims].bytes;
+    const struct dli_etcd_result *all = &reply->result[total];
+    struct dli_etcd_found claim;
+    int64_t permits;
+    int failed;
 
-    if (reply->result[total].keys > 0)
-        sums.total = permits_of(reply->result[total].found[0].value);
-    for (size_t i = 0; i < reply->result[claims].all; i++) {
-        struct dli_etcd_found claim = dli_etcd_found_at(reply, claims, i);
-        int64_t permits = permits_of(claim.value);
-
-        sums.all += permits;
-        if (claim.created < created)
-            sums.before += permits;
-        if (sums.all <= sums.total)
-            sums.used = sums.all;
-        if (permits > sums.most)
-            sums.most = permits;
+    *sums = (struct sums){.most = 1};
+    failed =
+        all->keys && dli_etcd_read_number(all->found[0].value, -DLI_ETCD_NUMBER_MAX, DLI_ETCD_NUMBER_MAX, &sums->total);
+    while (!failed && dli_etcd_next_key(&keys, &claim)) {
+        failed = dli_etcd_read_number(claim.value, 1, INT32_MAX, &permits);
+        if (!failed)
+            add_claim(sums, permits, claim.created < job->created);
     }
-    return sums;
+    if (failed)
+        dli_etcd_fail(job, DLOCK_WRONG_KIND, "another program has written a value of the semaphore that is no number");
+    return failed ? -1 : 0;
 }
 
 /* ---- acquire */
@@ -104,21 +109,24 @@ static struct sums add_up(const struct dli_etcd_reply *reply, int claims, int to
 /* Its claim stands, as of the reply. */
 static void decide(struct dli_job *job, const struct dli_etcd_reply *reply, int claims, int total)
 {
-    struct sums sums = add_up(reply, claims, total, job->created);
-    int64_t missing = sums.before + job->request.exchange.wish.permits - sums.total;
     struct names names;
     struct dli_etcd_crowd crowd;
+    struct sums sums;
+    int64_t missing;
 
+    if (add_up(job, reply, claims, total, &sums))
+        return;
+    missing = dli_minus(dli_plus(sums.before, job->request.exchange.wish.permits), sums.total);
     if (job->session->over) {
         dli_etcd_again(job, dli_etcd_exchange);
     } else if (missing <= 0) {
-        dli_etcd_granted(job, sums.total > sums.all ? sums.total - sums.all : 0);
+        dli_etcd_granted(job, sums.total > sums.all ? dli_minus(sums.total, sums.all) : 0);
     } else {
         dli_etcd_claims(job->request.kind, job->request.place, &names.claims);
         crowd = (struct dli_etcd_crowd){.key = names.claims.key,
                                         .end = names.claims.end,
                                         .total = total_key(job, names.total),
-                                        .leave = (missing + sums.most - 1) / sums.most,
+                                        .leave = (missing - 1) / sums.most + 1,
                                         .revision = reply->revision};
         if (dli_etcd_wait_for_some(job, own_key(job, names.own), &crowd) && job->at++ < TRIES)
             ask(job);
@@ -132,15 +140,18 @@ static void put(struct dli_job *job, const struct dli_etcd_reply *seen);
 static void judge(struct dli_job *job, const struct dli_etcd_reply *reply)
 {
     const struct dli_etcd_result *own = &reply->result[OWN], *mark = &reply->result[MARK];
-    struct sums sums = add_up(reply, CLAIMS, TOTAL, 0);
+    struct sums sums;
 
+    if (add_up(job, reply, CLAIMS, TOTAL, &sums))
+        return;
     job->session->mark = mark->keys ? mark->found[0].modified : 0;
     if (reply->result[GATE].keys > 0) {
         dli_etcd_shut_out(job);
     } else if (own->keys > 0 && dli_etcd_lives(job, &own->found[0])) {
         job->created = own->found[0].created;
         decide(job, reply, CLAIMS, TOTAL);
-    } else if (own->keys == 0 && !dli_etcd_stands(job) && sums.all + job->request.exchange.wish.permits > sums.total) {
+    } else if (own->keys == 0 && !dli_etcd_stands(job) &&
+               dli_plus(sums.all, job->request.exchange.wish.permits) > sums.total) {
         dli_etcd_not_granted(job);
     } else if (own->keys == 0 && job->at++ < TRIES) {
         dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.want);
@@ -154,18 +165,15 @@ static void put_answered(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, PUT_TOTAL + 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     dli_etcd_slot_answered(job->request.place, job->request.exchange.wish.want);
     if (reply.succeeded) {
         job->created = reply.revision;
         decide(job, &reply, PUT_CLAIMS, PUT_TOTAL);
-    } else if (reply.results >= READS) {
-        judge(job, &reply);
     } else {
-        dli_etcd_fail(job, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+        judge(job, &reply);
     }
-    dli_etcd_reply_free(&reply);
 }
 
 /* seen: put the claim only if there are no more claims than these, and the same total. */
@@ -205,10 +213,9 @@ static void asked(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, READS, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     judge(job, &reply);
-    dli_etcd_reply_free(&reply);
 }
 
 static void ask(struct dli_job *job)
@@ -252,11 +259,11 @@ static int read_total(struct dli_job *job, int64_t *modified, char value[DLI_CHA
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 2, &reply))
+    if (dli_etcd_read(job, &reply))
         return -1;
-    *sums = add_up(&reply, 0, 1, 0);
+    if (add_up(job, &reply, 0, 1, sums))
+        return -1;
     *modified = dli_etcd_value(&reply.result[1], value);
-    dli_etcd_reply_free(&reply);
     return 0;
 }
 
@@ -276,14 +283,15 @@ static void decide_number(struct dli_job *job)
     if (read_total(job, &modified, value, &sums))
         return;
     if (strcmp(what, "count") == 0 || dli_change_acted(&job->request.change, value)) {
-        dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
+        dli_etcd_number_finish(job, DLOCK_OK, dli_minus(sums.total, sums.used));
     } else if (is_unclear(job, modified, value)) {
         dli_etcd_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
     } else if (strcmp(what, "set") == 0 && modified) {
-        dli_etcd_number_finish(job, DLOCK_UNCHANGED, sums.total - sums.used);
+        dli_etcd_number_finish(job, DLOCK_UNCHANGED, dli_minus(sums.total, sums.used));
     } else {
-        job->created = sums.total + number - sums.used;
-        dli_etcd_number_change(job, &total_number, sums.total + number, modified, value);
+        number = dli_plus(sums.total, number);
+        job->created = dli_minus(number, sums.used);
+        dli_etcd_number_change(job, &total_number, number, modified, value);
     }
 }
 
@@ -296,7 +304,7 @@ static void settle(struct dli_job *job)
     if (read_total(job, &modified, value, &sums))
         return;
     if (dli_change_acted(&job->request.change, value))
-        dli_etcd_number_finish(job, DLOCK_OK, sums.total - sums.used);
+        dli_etcd_number_finish(job, DLOCK_OK, dli_minus(sums.total, sums.used));
     else
         dli_etcd_number_full(job, modified, value);
 }

@@ -37,8 +37,8 @@ size_t dli_etcd_bases_steps(const struct dli_etcd_round *round, struct dli_etcd_
     return count;
 }
 
-/* Take the bases from results, from this one on. Returns how many have changed, or -1: no memory, or no such results. */
-int dli_etcd_bases_take(struct dli_etcd_round *round, const struct dli_etcd_reply *reply, size_t from)
+/* Take the bases from results, from this one on. Returns how many have changed, or -1 without memory. */
+int dli_etcd_bases_take(struct dli_etcd_round *round, struct dli_etcd_reply *reply, int from)
 {
     struct dli_etcd_found found;
     int changed = 0;
@@ -76,15 +76,11 @@ static void bases_read(struct dli_job *job)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
     struct dli_etcd_reply reply;
-    int taken = -1;
 
-    if (dli_etcd_round_decode(job, &reply) == 0) {
-        taken = dli_etcd_bases_take(round, &reply, 0);
-        dli_etcd_reply_free(&reply);
-    }
-    if (taken < 0)
-        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR,
-                             "The server sent what is no answer of etcd, or there is no memory for it.");
+    if (dli_etcd_round_decode(job, &reply))
+        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, dli_etcd_senseless_text(job));
+    else if (dli_etcd_bases_take(round, &reply, 0) < 0)
+        dli_etcd_commit_over(job, DLOCK_OUT_OF_MEMORY, "no memory for a value");
     else
         find_session(job);
 }
@@ -201,15 +197,17 @@ static int encode_term(struct dli_job *job)
 static void term_granted(struct dli_job *job)
 {
     struct dli_etcd_round *round = dli_etcd_round_of(job);
-    struct dli_etcd_lease lease = {0};
-    size_t size;
-    const char *bytes = dli_grpc_answer(&job->call, &size);
+    struct dli_etcd_talk talk = dli_etcd_talk_of(&job->call);
+    const struct dli_etcd_effect *waits;
+    struct dli_etcd_lease lease;
 
-    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id) {
-        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease, or there is no memory for it.");
+    if (dli_etcd_decode_grant(&talk, &lease)) {
+        dli_etcd_commit_over(job, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
         return;
     }
-    round->term[round->terms++] = (struct dli_etcd_term){seconds_of(without_term(round)->ttl_ms), lease.id};
+    waits = without_term(round);
+    round->term[round->terms] = (struct dli_etcd_term){seconds_of(waits->ttl_ms), lease.id};
+    round->terms++;
     dli_etcd_terms(job);
 }
 

@@ -41,13 +41,12 @@ static void moved(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
-    if (dli_etcd_read(job, 0, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     dli_etcd_slot_answered(row_of(job)->place, dli_etcd_number(row_of(job)->owner));
     if (reply.succeeded)
         dli_etcd_hold(dli_etcd_at(job->base.lane), dli_etcd_number(row_of(job)->owner), reply.revision);
     kept(job, reply.succeeded && !job->session->over);
-    dli_etcd_reply_free(&reply);
     next_row(job);
 }
 
@@ -124,12 +123,11 @@ static void checked(struct dli_job *job)
     struct dli_etcd_reply reply;
     int other = -1, row = next_unsure(job, 0);
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     for (int i = 0; i < reply.results && row < job->request.renew.count; i++, row = next_unsure(job, row + 1))
         if (!judge(job, &job->request.renew.row[row], &reply.result[i]))
             other = row;
-    dli_etcd_reply_free(&reply);
     if (other < 0) {
         next_row(job);
         return;

@@ -86,7 +86,8 @@ static void clear(struct dli_etcd_round *round)
 
 /* ---- calls */
 
-const struct dli_grpc_method dli_etcd_round_method = {.path = "/etcdserverpb.KV/Txn", .ended = dli_etcd_round_ended};
+const struct dli_grpc_method dli_etcd_round_method = {
+    .path = "/etcdserverpb.KV/Txn", .most = DLI_ETCD_TXN_MOST, .ended = dli_etcd_round_ended};
 
 void dli_etcd_round_over(struct dli_job *job, dlock_status status, const char *sentence)
 {
@@ -231,15 +232,14 @@ static void was_read(struct dli_job *job)
     struct dli_etcd_reply reply;
     struct dli_etcd_found found;
 
-    if (dli_etcd_read(job, 1, &reply))
+    if (dli_etcd_read(job, &reply))
         return;
     if (dli_etcd_first_key(&reply, 0, &found))
-        dli_fail(&reason, DLOCK_PROTOCOL_ERROR, "The server sent what is no answer of etcd.");
+        dli_fail(&reason, DLOCK_PROTOCOL_ERROR, "%s", dli_etcd_senseless_text(job));
     else if (round->step->verb == DLI_TXN_WATCH)
         take_watched(round, &found, &reason);
     else
         take_value(round->step, found.modified > 0, found.value.bytes, found.value.size, &reason);
-    dli_etcd_reply_free(&reply);
     dli_etcd_round_over(job, reason.code, reason.message);
 }
 

@@ -131,8 +131,8 @@ void dli_etcd_not_begun(struct dli_job *job);
 /* A step for each key that something is added to, and that is not watched. Returns how many there are. */
 size_t dli_etcd_bases_steps(const struct dli_etcd_round *round, struct dli_etcd_step *step);
 
-/* Take their results, from this one on. Returns how many have changed, or -1: no memory, or no such results. */
-int dli_etcd_bases_take(struct dli_etcd_round *round, const struct dli_etcd_reply *reply, size_t from);
+/* Take their results, from this one on. Returns how many have changed, or -1 without memory. */
+int dli_etcd_bases_take(struct dli_etcd_round *round, struct dli_etcd_reply *reply, int from);
 
 /* ---- commit.c */
 void dli_etcd_commit(struct dli_job *job);

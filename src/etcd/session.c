@@ -98,12 +98,20 @@ static void ask_grant(struct dli_etcd_session *session)
         dli_grpc_begin(&session->etcd->grpc, &session->call);
 }
 
+/* Whether another session has a lease of this id. */
+static int is_taken(const struct dli_etcd *etcd, int64_t id)
+{
+    for (const struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next)
+        if (DLI_OBJECT(link, struct dli_etcd_session, link)->id == id)
+            return 1;
+    return 0;
+}
+
 static void grant_ended(struct dli_grpc_call *call)
 {
     struct dli_etcd_session *session = DLI_OBJECT(call, struct dli_etcd_session, call);
     struct dli_etcd_lease lease;
-    const char *bytes;
-    size_t size;
+    struct dli_etcd_talk talk = dli_etcd_talk_of(call);
 
     if (dli_etcd_token_is_old(session->etcd, call) && session->tries++ < DLI_ETCD_TRIES) {
         dli_etcd_logout(session->etcd);
@@ -114,8 +122,7 @@ static void grant_ended(struct dli_grpc_call *call)
         grant_failed(session, call->status, call->reason.message);
         return;
     }
-    bytes = dli_grpc_answer(call, &size);
-    if (!bytes || dli_etcd_decode_lease(bytes, size, &lease) || !lease.id || lease.ttl < session->seconds) {
+    if (dli_etcd_decode_grant(&talk, &lease) || is_taken(session->etcd, lease.id)) {
         grant_failed(session, DLOCK_PROTOCOL_ERROR, "The server granted no lease.");
         return;
     }

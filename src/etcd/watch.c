@@ -21,8 +21,12 @@
 static void news(struct dli_grpc_call *call, const char *bytes, size_t size);
 static void ended(struct dli_grpc_call *call);
 
-static const struct dli_grpc_method watch_method = {
-    .path = "/etcdserverpb.Watch/Watch", .streaming = 1, .leader = 1, .message = news, .ended = ended};
+static const struct dli_grpc_method watch_method = {.path = "/etcdserverpb.Watch/Watch",
+                                                    .streaming = 1,
+                                                    .leader = 1,
+                                                    .most = DLI_ETCD_NEWS_MOST,
+                                                    .message = news,
+                                                    .ended = ended};
 
 struct dli_etcd_waiter *dli_etcd_waiter(struct dli_etcd *etcd, int64_t number)
 {
@@ -295,17 +299,33 @@ static void tell(struct dli_etcd *etcd, struct dli_etcd_watch *watch, const stru
     hint(etcd, waiter);
 }
 
+/* What all keys of a watch begin with: the names of gates, or that of its lock. A loose tie has neither: it only ends. */
+static struct dli_etcd_bytes name_of(const struct dli_etcd *etcd, const struct dli_etcd_watch *watch)
+{
+    if (watch == &etcd->gates)
+        return dli_etcd_text(DLI_ETCD_GATES, sizeof DLI_ETCD_GATES - 1);
+    return watch->waiter ? dli_etcd_text(watch->waiter->name, watch->waiter->size) : dli_etcd_text("", 0);
+}
+
+/* NULL: it is no news, or that of a watch which is over. */
+static struct dli_etcd_watch *read_news(struct dli_etcd *etcd, struct dli_etcd_bytes bytes, struct dli_etcd_news *it)
+{
+    int failed = dli_etcd_decode_watch(bytes, it);
+    struct dli_etcd_node *node = failed ? NULL : dli_etcd_find(&etcd->watched, it->id);
+    struct dli_etcd_watch *watch = node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
+
+    if (!failed && (!watch || dli_etcd_news_below(it, name_of(etcd, watch))))
+        return watch;
+    dli_grpc_refuse(&etcd->grpc, DLOCK_PROTOCOL_ERROR, "sent what is no news of a watch");
+    return NULL;
+}
+
 static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
 {
     struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
-    struct dli_etcd_watch *watch;
-    struct dli_etcd_node *node;
     struct dli_etcd_news it;
+    struct dli_etcd_watch *watch = read_news(etcd, dli_etcd_text(bytes, size), &it);
 
-    if (dli_etcd_decode_watch(bytes, size, &it))
-        return;
-    node = dli_etcd_find(&etcd->watched, it.id);
-    watch = node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
     if (watch == &etcd->gates) {
         if (it.ended)
             dli_etcd_watch_stop(etcd, watch, 0);
@@ -315,7 +335,6 @@ static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
     } else if (watch && (it.ended || it.events > 0)) {
         dli_etcd_tie_end(etcd, watch, !it.ended);
     }
-    dli_etcd_news_free(&it);
 }
 
 void dli_etcd_watches_end(struct dli_etcd *etcd)

@@ -18,6 +18,7 @@
 
 void lists(void);
 void numbers(void);
+void secrets(void);
 void texts(void);
 
 #endif

@@ -8,7 +8,7 @@
 static const struct part {
     const char *name;
     void (*run)(void);
-} parts[] = {{"lists", lists}, {"numbers", numbers}, {"texts", texts}};
+} parts[] = {{"lists", lists}, {"numbers", numbers}, {"secrets", secrets}, {"texts", texts}};
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /*
- * inner.h: shared by the files of codec/, the only ones that use protobuf-c.
+ * inner.h: shared by the files of codec/ that write requests, the only ones that use protobuf-c.
  */
 #ifndef DLI_ETCD_CODEC_INNER_H
 #define DLI_ETCD_CODEC_INNER_H
@@ -13,11 +13,6 @@ int dli_etcd_pack(struct dli_buffer *out, const ProtobufCMessage *message);
 static inline ProtobufCBinaryData dli_etcd_data(struct dli_etcd_bytes bytes)
 {
     return (ProtobufCBinaryData){bytes.size, (uint8_t *)(uintptr_t)bytes.bytes};
-}
-
-static inline struct dli_etcd_bytes dli_etcd_bytes_of(ProtobufCBinaryData data)
-{
-    return (struct dli_etcd_bytes){(const char *)data.data, data.len};
 }
 
 #endif

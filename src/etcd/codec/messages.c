@@ -1,11 +1,6 @@
 /*
- * messages.c: leases, watches, login and status, see codec.h. No state.
+ * messages.c: requests about leases, watches, a login and a member, see codec.h. No state.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/error.h"
 #include "inner.h"
 
 /* ---- leases */
@@ -26,29 +21,6 @@ int dli_etcd_encode_lease(struct dli_buffer *out, int64_t id)
     return dli_etcd_pack(out, &request.base);
 }
 
-int dli_etcd_decode_lease(const char *bytes, size_t size, struct dli_etcd_lease *lease)
-{
-    Etcd__LeaseGrantResponse *response = etcd__lease_grant_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    *lease = (struct dli_etcd_lease){response->header ? response->header->revision : 0, response->id, response->ttl};
-    etcd__lease_grant_response__free_unpacked(response, NULL);
-    return 0;
-}
-
-int dli_etcd_decode_lease_left(const char *bytes, size_t size, int64_t *seconds)
-{
-    Etcd__LeaseTimeToLiveResponse *response =
-        etcd__lease_time_to_live_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    *seconds = response->ttl;
-    etcd__lease_time_to_live_response__free_unpacked(response, NULL);
-    return 0;
-}
-
 /* ---- one key */
 
 int dli_etcd_encode_delete(struct dli_buffer *out, struct dli_etcd_bytes key)
@@ -57,17 +29,6 @@ int dli_etcd_encode_delete(struct dli_buffer *out, struct dli_etcd_bytes key)
 
     request.key = dli_etcd_data(key);
     return dli_etcd_pack(out, &request.base);
-}
-
-int dli_etcd_decode_delete(const char *bytes, size_t size, int64_t *count)
-{
-    Etcd__DeleteResponse *response = etcd__delete_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    *count = response->deleted;
-    etcd__delete_response__free_unpacked(response, NULL);
-    return 0;
 }
 
 /* ---- watches */
@@ -100,38 +61,6 @@ int dli_etcd_encode_unwatch(struct dli_buffer *out, int64_t id)
     return dli_etcd_pack(out, &request.base);
 }
 
-int dli_etcd_decode_watch(const char *bytes, size_t size, struct dli_etcd_news *news)
-{
-    Etcd__WatchResponse *response = etcd__watch_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    *news = (struct dli_etcd_news){.id = response->watch_id,
-                                   .revision = response->header ? response->header->revision : 0,
-                                   .created = response->created,
-                                   .ended = response->canceled || response->compact_revision > 0,
-                                   .events = (int)response->n_events,
-                                   .memory = response};
-    return 0;
-}
-
-struct dli_etcd_event dli_etcd_event_at(const struct dli_etcd_news *news, int index)
-{
-    const Etcd__WatchResponse *response = news->memory;
-    const Etcd__Event *event = response->events[index];
-
-    if (!event->kv)
-        return (struct dli_etcd_event){0};
-    return (struct dli_etcd_event){event->type == 1, dli_etcd_bytes_of(event->kv->key),
-                                   dli_etcd_bytes_of(event->kv->value)};
-}
-
-void dli_etcd_news_free(struct dli_etcd_news *news)
-{
-    etcd__watch_response__free_unpacked(news->memory, NULL);
-    news->memory = NULL;
-}
-
 /* ---- the server */
 
 int dli_etcd_encode_login(struct dli_buffer *out, const char *user, const char *password)
@@ -143,44 +72,9 @@ int dli_etcd_encode_login(struct dli_buffer *out, const char *user, const char *
     return dli_etcd_pack(out, &request.base);
 }
 
-int dli_etcd_decode_login(const char *bytes, size_t size, char **token)
-{
-    Etcd__AuthenticateResponse *response = etcd__authenticate_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    *token = strdup(response->token);
-    explicit_bzero(response->token, strlen(response->token));
-    etcd__authenticate_response__free_unpacked(response, NULL);
-    return *token ? 0 : -1;
-}
-
 int dli_etcd_encode_status(struct dli_buffer *out)
 {
     Etcd__StatusRequest request = ETCD__STATUS_REQUEST__INIT;
 
     return dli_etcd_pack(out, &request.base);
-}
-
-int dli_etcd_decode_status(const char *bytes, size_t size, struct dli_etcd_status *status)
-{
-    Etcd__StatusResponse *response = etcd__status_response__unpack(NULL, size, (const uint8_t *)bytes);
-    size_t used = 0;
-
-    if (!response)
-        return -1;
-    memset(status, 0, sizeof *status);
-    dli_escape(status->version, sizeof status->version, response->version, strlen(response->version));
-    status->leader = response->leader;
-    status->member = response->header ? response->header->member_id : 0;
-    status->size = response->db_size;
-    status->learner = response->is_learner;
-    for (size_t i = 0; i < response->n_errors && used + 2 < sizeof status->errors; i++) {
-        char *at = status->errors + used;
-
-        dli_escape(at, sizeof status->errors - used, response->errors[i], strlen(response->errors[i]));
-        used += strlen(at);
-    }
-    etcd__status_response__free_unpacked(response, NULL);
-    return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * txn.c: transactions, see codec.h. No state.
+ * txn.c: the requests of transactions, see codec.h. No state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -148,72 +148,4 @@ int dli_etcd_encode_long_txn(struct dli_buffer *out, const struct dli_etcd_long_
     free(parts.step);
     free(parts.operation);
     return failed ? -1 : 0;
-}
-
-/* ---- the answer */
-
-static struct dli_etcd_found read_key(const Etcd__KeyValue *kv)
-{
-    return (struct dli_etcd_found){dli_etcd_bytes_of(kv->key), dli_etcd_bytes_of(kv->value), kv->create_revision,
-                                   kv->mod_revision, kv->lease};
-}
-
-static void read_range(struct dli_etcd_result *result, const Etcd__RangeResponse *range)
-{
-    result->count = range->count;
-    result->all = range->n_kvs;
-    for (size_t i = 0; i < range->n_kvs && i < DLI_ETCD_KEYS; i++)
-        result->found[result->keys++] = read_key(range->kvs[i]);
-}
-
-static void read_result(struct dli_etcd_result *result, const Etcd__Result *from)
-{
-    memset(result, 0, sizeof *result);
-    if (from->response_case == ETCD__RESULT__RESPONSE_RANGE && from->range)
-        read_range(result, from->range);
-    else if (from->response_case == ETCD__RESULT__RESPONSE_DELETE && from->delete_)
-        result->count = from->delete_->deleted;
-}
-
-int dli_etcd_decode_txn(const char *bytes, size_t size, struct dli_etcd_reply *reply)
-{
-    Etcd__TxnResponse *response = etcd__txn_response__unpack(NULL, size, (const uint8_t *)bytes);
-
-    if (!response)
-        return -1;
-    reply->memory = response;
-    reply->revision = response->header ? response->header->revision : 0;
-    reply->succeeded = response->succeeded;
-    reply->results = 0;
-    for (size_t i = 0; i < response->n_responses && i < DLI_ETCD_STEPS; i++)
-        read_result(&reply->result[reply->results++], response->responses[i]);
-    return 0;
-}
-
-struct dli_etcd_found dli_etcd_found_at(const struct dli_etcd_reply *reply, int result, size_t index)
-{
-    const Etcd__TxnResponse *response = reply->memory;
-
-    return read_key(response->responses[result]->range->kvs[index]);
-}
-
-int dli_etcd_first_key(const struct dli_etcd_reply *reply, size_t result, struct dli_etcd_found *found)
-{
-    const Etcd__TxnResponse *response = reply->memory;
-    const Etcd__RangeResponse *range;
-
-    memset(found, 0, sizeof *found);
-    if (result >= response->n_responses || response->responses[result]->response_case != ETCD__RESULT__RESPONSE_RANGE ||
-        !(range = response->responses[result]->range))
-        return -1;
-    if (range->n_kvs > 0)
-        *found = read_key(range->kvs[0]);
-    return 0;
-}
-
-void dli_etcd_reply_free(struct dli_etcd_reply *reply)
-{
-    if (reply->memory)
-        etcd__txn_response__free_unpacked(reply->memory, NULL);
-    reply->memory = NULL;
 }

@@ -10,6 +10,7 @@
 #include "sys/sys.h"
 
 enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, FAREWELL = 500 * 1000 };
+enum { KEEP_IN = 4 * 1024, KEEP_OUT = 64 * 1024 }; /* room that a call keeps for the next one */
 
 /* ---- the protocol: HTTP/2 needs no handshake before its first frames */
 
@@ -28,8 +29,50 @@ const struct dli_protocol dli_grpc_protocol = {
 
 /* ---- calls */
 
+/* A buffer with more room than this is not the call's any more. */
+static struct dli_buffer detach(struct dli_buffer *buffer, size_t room)
+{
+    struct dli_buffer large = {0};
+
+    if (buffer->room > room) {
+        large = *buffer;
+        *buffer = (struct dli_buffer){0};
+    }
+    return large;
+}
+
+static void wipe(struct dli_buffer *buffer)
+{
+    if (buffer->room > 0)
+        explicit_bzero(buffer->bytes, buffer->room);
+}
+
+/* The call may be gone afterwards. A large answer is freed here: many calls that rest would keep much. */
+static void tell_ended(struct dli_grpc_call *call)
+{
+    struct dli_buffer in, out;
+
+    if (call->method->streaming) {
+        call->method->ended(call);
+        return;
+    }
+    call->came = call->in.bytes;
+    call->came_size = call->in.size;
+    call->asked = call->out.bytes;
+    call->asked_size = call->out.size;
+    in = detach(&call->in, call->method->secret ? 0 : KEEP_IN);
+    out = detach(&call->out, call->method->secret ? 0 : KEEP_OUT);
+    if (call->method->secret)
+        call->method->ended(call), wipe(&in), wipe(&out);
+    else
+        call->method->ended(call);
+    dli_buffer_free(&in);
+    dli_buffer_free(&out);
+}
+
 void dli_grpc_ended(struct dli_grpc_call *call)
 {
+    call->grpc->taken -= call->in.size;
     if (call->grpc->count > 1 && dli_grpc_unfit(call))
         dli_grpc_leave(call->grpc, "cannot serve now");
     dli_list_remove(&call->link);
@@ -37,7 +80,7 @@ void dli_grpc_ended(struct dli_grpc_call *call)
     call->stream = 0;
     if (call->status == DLOCK_OK && call->code != 0)
         call->status = DLOCK_PROTOCOL_ERROR;
-    call->method->ended(call);
+    tell_ended(call);
 }
 
 static void fail_call(struct dli_grpc_call *call, const dlock_error *reason)
@@ -52,8 +95,9 @@ void dli_grpc_begin(struct dli_grpc *grpc, struct dli_grpc_call *call)
     dli_grpc_cancel(call);
     call->grpc = grpc;
     call->stream = call->answered = call->sent = 0;
+    call->given = call->heads = 0;
     call->code = -1;
-    call->text[0] = '\0';
+    call->text[0] = call->said[0] = '\0';
     call->status = DLOCK_OK;
     call->reason.code = DLOCK_OK;
     call->began = dli_now();
@@ -74,6 +118,7 @@ void dli_grpc_cancel(struct dli_grpc_call *call)
     if (call->stream > 0)
         dli_http2_reset(call->grpc, call);
     dli_list_remove(&call->link);
+    call->grpc->taken -= call->in.size;
     call->grpc = NULL;
     call->stream = 0;
 }
@@ -121,6 +166,13 @@ static void fail_all(struct dli_link *list, const dlock_error *reason)
         fail_call(DLI_OBJECT(link, struct dli_grpc_call, link), reason);
 }
 
+/* No call has a stream any more: one that ends may cancel another. */
+static void forget_streams(struct dli_grpc *grpc)
+{
+    for (const struct dli_link *link = grpc->flying.next; link != &grpc->flying; link = link->next)
+        DLI_OBJECT(link, struct dli_grpc_call, link)->stream = 0;
+}
+
 /* The connection is over; all its calls end with reason. The next step connects to the next member. */
 static void lose(struct dli_grpc *grpc, const dlock_error *reason)
 {
@@ -131,7 +183,9 @@ static void lose(struct dli_grpc *grpc, const dlock_error *reason)
     dli_conn_close(grpc->conn);
     grpc->leaves = NULL;
     grpc->farewell = 0;
+    grpc->excess = 0;
     grpc->reason = why;
+    forget_streams(grpc);
     fail_all(&grpc->flying, &why);
     if (was_up)
         grpc->down(grpc->owner);
@@ -282,7 +336,8 @@ static int receive(struct dli_grpc *grpc, int64_t now)
         }
         grpc->heard = now;
         if (dli_http2_take(grpc, piece, (size_t)size)) {
-            dli_conn_fail(grpc->conn, DLOCK_PROTOCOL_ERROR, "sent what is not gRPC", NULL);
+            dli_conn_fail(grpc->conn, DLOCK_PROTOCOL_ERROR,
+                          grpc->excess ? "sent more than an answer can have" : "sent what is not gRPC", NULL);
             return -1;
         }
         if (dli_conn_is_drained(grpc->conn, size, sizeof piece))
@@ -374,7 +429,7 @@ int64_t dli_grpc_alarm(const struct dli_grpc *grpc)
 {
     int64_t at = earliest(&grpc->waiting, earliest(&grpc->flying, INT64_MAX));
 
-    if (grpc->leaves || may_send(grpc) || (grpc->session && nghttp2_session_want_write(grpc->session)))
+    if (grpc->leaves || may_send(grpc) || (grpc->session && dli_http2_gives(grpc)))
         return 0;
     if (grpc->farewell && grpc->farewell < at)
         at = grpc->farewell;

@@ -2,6 +2,9 @@
  * grpc.h: the interface of grpc/: calls over HTTP/2 to one of several members. HTTP/2 is nghttp2's; the connection is that
  * of net/.
  *
+ * What a member may cost is bounded: bytes of a message by its method, of all that is under way, of headers, and of what it does
+ * not read. A member that goes beyond is left.
+ *
  * A channel belongs to one thread. It keeps one connection to one member, and goes on to the next one when that fails or
  * does not answer. A call that has begun before the connection is up waits for it, until its deadline. When the connection
  * is lost, all its calls end.
@@ -22,6 +25,8 @@ struct dli_grpc_method {
     const char *path; /* "/etcdserverpb.KV/Txn" */
     int streaming;    /* both sides go on until the call is ended */
     int leader;       /* the member must be in touch with the leader as long as the stream lasts */
+    int secret;       /* what is said is wiped afterwards */
+    size_t most;      /* bytes of one message that comes; 0: few */
 
     /* A message of a streaming call came, without its head. */
     void (*message)(struct dli_grpc_call *call, const char *bytes, size_t size);
@@ -34,7 +39,7 @@ struct dli_grpc_method {
 struct dli_grpc_call {
     const struct dli_grpc_method *method;
     int64_t deadline;      /* INT64_MAX: none */
-    struct dli_buffer out; /* framed messages that still have to be sent */
+    struct dli_buffer out; /* framed messages: streaming: those that still have to be sent */
     struct dli_buffer in;  /* bytes of messages, with their heads */
     dlock_status status;   /* results */
     int code;              /* of gRPC, when the server gave one; else -1 */
@@ -45,7 +50,11 @@ struct dli_grpc_call {
     int32_t stream; /* 0: it waits for the connection */
     int answered;   /* grpc-status came */
     int64_t began;
-    char text[256]; /* grpc-message */
+    size_t given, heads;      /* bytes of out that were sent; of headers that came */
+    const char *asked, *came; /* the call has ended: its request, and the bytes that came */
+    size_t asked_size, came_size;
+    char said[256]; /* grpc-message, as it came: only for dli_grpc_says */
+    char text[200]; /* the same for people: escaped, without password and token */
 };
 
 struct dli_grpc {
@@ -53,6 +62,7 @@ struct dli_grpc {
     int count, at;
     struct dli_budget *budget;
     const char *token;         /* metadata of all calls; NULL: none. Of the owner */
+    const char *password;      /* no message repeats it, nor the token; "" or NULL: none. Of the owner */
     void (*up)(void *owner);   /* the connection is up: called before any waiting call is sent */
     void (*down)(void *owner); /* it is lost; its calls have ended */
     void *owner;
@@ -69,6 +79,8 @@ struct dli_grpc {
     const char *leaves;   /* not NULL: why this member is given up */
     dlock_status refused; /* and with which status; DLOCK_OK: it is not reachable */
     dlock_error reason;   /* of the last failure to connect */
+    size_t taken;         /* bytes that came for calls under way */
+    int excess;           /* the member has sent more than it may */
 };
 
 /* The members' configs, budget and hooks are set. 0, or -1 without memory. */
@@ -112,7 +124,11 @@ void dli_grpc_shut(struct dli_grpc *grpc);
 /* The server has refused the call, and done nothing. */
 int dli_grpc_refused(const struct dli_grpc_call *call);
 
-/* The message of a unary call's answer. NULL: it has none. */
+/* Whether the server's sentence has this phrase. Nobody else looks at what it said. */
+int dli_grpc_says(const struct dli_grpc_call *call, const char *phrase);
+
+/* While ended runs: the message of a unary call's answer, NULL: it has none; and that of its request, with its head. */
 const char *dli_grpc_answer(const struct dli_grpc_call *call, size_t *size);
+const char *dli_grpc_asked(const struct dli_grpc_call *call, size_t *size);
 
 #endif

@@ -10,6 +10,10 @@
 #include "sys/sys.h"
 
 enum { WINDOW = 4 * 1024 * 1024, HEADERS = 10, REST = 20 * 1000 };
+enum {
+    HEADS_MAX = 64 * 1024,
+    HEAD_COSTS = 32
+}; /* bytes of all headers that come for a call, and of each besides its text */
 
 static struct dli_grpc_call *call_of(nghttp2_session *session, int32_t stream)
 {
@@ -32,18 +36,25 @@ static void read_text(struct dli_grpc_call *call, const char *value, size_t size
 {
     size_t used = 0;
 
-    for (size_t i = 0; i < size && used + 1 < sizeof call->text; i++) {
+    for (size_t i = 0; i < size && used + 1 < sizeof call->said; i++) {
         int high = value[i] == '%' && i + 2 < size ? hex(value[i + 1]) : -1, low = high < 0 ? -1 : hex(value[i + 2]);
 
-        call->text[used++] = low < 0 ? value[i] : (char)(high * 16 + low);
+        call->said[used++] = low < 0 ? value[i] : (char)(high * 16 + low);
         i += low < 0 ? 0 : 2;
     }
-    call->text[used] = '\0';
+    call->said[used] = '\0';
 }
 
 static int is(const uint8_t *name, size_t size, const char *wanted)
 {
     return size == strlen(wanted) && memcmp(name, wanted, size) == 0;
+}
+
+/* The connection ends. */
+static int too_much(struct dli_grpc *grpc)
+{
+    grpc->excess = 1;
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 /* The status is in the trailers, or in the only headers of an answer that has no message. */
@@ -52,60 +63,94 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 {
     struct dli_grpc_call *call = call_of(session, frame->hd.stream_id);
 
-    (void)flags, (void)owner;
+    (void)flags;
     if (!call)
         return 0;
+    call->heads += name_size + size + HEAD_COSTS;
+    if (call->heads > HEADS_MAX)
+        return too_much(owner);
     if (is(name, name_size, "grpc-status")) {
-        call->code = atoi((const char *)value);
+        call->code = dli_grpc_code((const char *)value, size);
         call->answered = 1;
     } else if (is(name, name_size, "grpc-message")) {
         read_text(call, (const char *)value, size);
     } else if (is(name, name_size, ":status") && !is(value, size, "200") && !call->answered) {
-        snprintf(call->text, sizeof call->text, "HTTP status %.*s", (int)(size < 8 ? size : 8), (const char *)value);
+        snprintf(call->said, sizeof call->said, "HTTP status %.*s", (int)(size < 8 ? size : 8), (const char *)value);
     }
     return 0;
 }
 
-/* The size of the first message in bytes, with its head. 0: it is not complete. */
-static size_t first_message(const struct dli_buffer *in)
+/* The size of a message with its head, as its head says it; 0: the head is not there. */
+static size_t said_size(const char *bytes, size_t size)
 {
-    const uint8_t *head = (const uint8_t *)in->bytes;
-    size_t size;
+    const uint8_t *head = (const uint8_t *)bytes;
 
-    if (in->size < DLI_GRPC_HEAD)
+    if (size < DLI_GRPC_HEAD)
         return 0;
-    size = DLI_GRPC_HEAD + ((size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4]);
-    return in->size < size ? 0 : size;
+    return DLI_GRPC_HEAD + ((size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4]);
 }
 
+/* One message, whole and not compressed. */
 const char *dli_grpc_answer(const struct dli_grpc_call *call, size_t *size)
 {
-    if (call->in.size < DLI_GRPC_HEAD)
+    *size = 0;
+    if (call->came_size < DLI_GRPC_HEAD || call->came[0] || said_size(call->came, call->came_size) != call->came_size)
         return NULL;
-    *size = call->in.size - DLI_GRPC_HEAD;
-    return call->in.bytes + DLI_GRPC_HEAD;
+    *size = call->came_size - DLI_GRPC_HEAD;
+    return call->came + DLI_GRPC_HEAD;
+}
+
+const char *dli_grpc_asked(const struct dli_grpc_call *call, size_t *size)
+{
+    *size = call->asked_size;
+    return call->asked;
+}
+
+static size_t most_of(const struct dli_grpc_call *call)
+{
+    return DLI_GRPC_HEAD + (call->method->most ? call->method->most : DLI_GRPC_FEW);
+}
+
+/* Give the messages that are whole. 0; -1: one is compressed, or longer than it may be. */
+static int give_messages(nghttp2_session *session, int32_t stream, struct dli_grpc_call *call)
+{
+    struct dli_grpc *grpc = call->grpc;
+    size_t at = 0, size;
+
+    while ((size = said_size(call->in.bytes + at, call->in.size - at)) > 0) {
+        if (size > most_of(call) || call->in.bytes[at])
+            return -1;
+        if (size > call->in.size - at)
+            break;
+        call->method->message(call, call->in.bytes + at + DLI_GRPC_HEAD, size - DLI_GRPC_HEAD);
+        if (call_of(session, stream) != call) /* it was cancelled */
+            return 0;
+        at += size;
+    }
+    grpc->taken -= at;
+    dli_buffer_drop(&call->in, at);
+    return 0;
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t size,
                    void *owner)
 {
     struct dli_grpc_call *call = call_of(session, stream);
-    size_t message;
+    struct dli_grpc *grpc = owner;
+    size_t whole;
 
-    (void)flags, (void)owner;
+    (void)flags;
     if (!call)
         return 0;
-    if (call->in.size + size > DLI_GRPC_MESSAGE_MAX || dli_buffer_add(&call->in, bytes, size))
+    if (grpc->taken + size > DLI_GRPC_TAKEN_MAX)
+        return too_much(grpc);
+    if (dli_buffer_add(&call->in, bytes, size))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (!call->method->streaming)
-        return 0;
-    while ((message = first_message(&call->in)) > 0) {
-        call->method->message(call, call->in.bytes + DLI_GRPC_HEAD, message - DLI_GRPC_HEAD);
-        if (call_of(session, stream) != call) /* it was cancelled */
-            return 0;
-        dli_buffer_drop(&call->in, message);
-    }
-    return 0;
+    grpc->taken += size;
+    if (call->method->streaming)
+        return give_messages(session, stream, call) ? too_much(grpc) : 0;
+    whole = said_size(call->in.bytes, call->in.size);
+    return whole > most_of(call) || (whole && call->in.size > whole) ? too_much(grpc) : 0;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, void *owner)
@@ -122,7 +167,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t error, vo
     } else {
         call->status = DLOCK_UNREACHABLE;
         dli_fail(&call->reason, call->status, "The member %s ended a call without a status (%s).", member,
-                 call->text[0] ? call->text : nghttp2_http2_strerror(error));
+                 call->said[0] ? dli_grpc_shown(call) : nghttp2_http2_strerror(error));
         if (error == NGHTTP2_REFUSED_STREAM)
             call->sent = 0;
     }
@@ -226,17 +271,20 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
                         nghttp2_data_source *source, void *owner)
 {
     struct dli_grpc_call *call = source->ptr;
-    size_t size = call->out.size < room ? call->out.size : room;
+    size_t left, size;
 
     (void)owner;
     if (call_of(session, stream) != call)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    left = call->out.size - call->given;
+    size = left < room ? left : room;
     if (size == 0 && call->method->streaming)
         return NGHTTP2_ERR_DEFERRED;
     if (size > 0)
-        memcpy(to, call->out.bytes, size);
-    dli_buffer_drop(&call->out, size);
-    if (call->out.size == 0 && !call->method->streaming)
+        memcpy(to, call->out.bytes + call->given, size);
+    if (call->method->streaming)
+        dli_buffer_drop(&call->out, size);
+    else if ((call->given += size) == call->out.size) /* it stays: the answer is compared with it */
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)size;
 }
@@ -297,12 +345,17 @@ int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size)
 int dli_http2_give(struct dli_grpc *grpc, int64_t now)
 {
     const uint8_t *bytes;
-    ssize_t size;
+    ssize_t size = 0;
 
     if (is_due(grpc, now) && answer_ping(grpc))
         return -1;
-    while ((size = nghttp2_session_mem_send(grpc->session, &bytes)) > 0)
+    while (grpc->conn->out.size < DLI_GRPC_UNSENT_MAX && (size = nghttp2_session_mem_send(grpc->session, &bytes)) > 0)
         if (dli_buffer_add(&grpc->conn->out, bytes, (size_t)size))
             return -1;
     return size < 0 ? -1 : 0;
+}
+
+int dli_http2_gives(const struct dli_grpc *grpc)
+{
+    return grpc->conn->out.size < DLI_GRPC_UNSENT_MAX && nghttp2_session_want_write(grpc->session);
 }

@@ -8,7 +8,8 @@
 
 #include "grpc.h"
 
-enum { DLI_GRPC_MESSAGE_MAX = 4 * 1024 * 1024, DLI_GRPC_HEAD = 5 };
+enum { DLI_GRPC_FEW = 64 * 1024, DLI_GRPC_HEAD = 5 }; /* FEW: bytes of a message */
+enum { DLI_GRPC_TAKEN_MAX = 8 * 1024 * 1024, DLI_GRPC_UNSENT_MAX = 256 * 1024 };
 enum { DLI_PING_LIMIT = 200 * 1000 }; /* microseconds that a ping waits for its answer at most */
 
 /* ---- http2.c: the session of a connection */
@@ -22,12 +23,21 @@ int dli_http2_submit(struct dli_grpc *grpc, struct dli_grpc_call *call, int64_t 
 /* Reset the stream of a call; the call is not known to the session any more. */
 void dli_http2_reset(struct dli_grpc *grpc, struct dli_grpc_call *call);
 
+/* There is something to be sent, and the member reads. */
+int dli_http2_gives(const struct dli_grpc *grpc);
+
 /* Take in bytes, move frames into conn->out. 0, or -1: the connection cannot be used any more. */
 int dli_http2_take(struct dli_grpc *grpc, const char *bytes, size_t size);
 int dli_http2_give(struct dli_grpc *grpc, int64_t now);
 
 /* ---- status.c: fill in status and reason of a call from code and text. */
 void dli_grpc_judge(struct dli_grpc_call *call, const char *member);
+
+/* The status of a call as bytes. What is no number of gRPC is UNKNOWN. */
+int dli_grpc_code(const char *text, size_t size);
+
+/* The text of a call under way, from what the server said. */
+const char *dli_grpc_shown(struct dli_grpc_call *call);
 
 /* The member answers, but cannot serve: another one may. */
 int dli_grpc_unfit(const struct dli_grpc_call *call);

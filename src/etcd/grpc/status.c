@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/secret.h"
 #include "inner.h"
 
 enum {
@@ -23,9 +24,35 @@ enum {
     UNAUTHENTICATED = 16
 };
 
-static dlock_status meaning(int code, const char *text)
+int dli_grpc_says(const struct dli_grpc_call *call, const char *phrase)
 {
-    switch (code) {
+    return strstr(call->said, phrase) != NULL;
+}
+
+int dli_grpc_code(const char *text, size_t size)
+{
+    int code = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9' || code > UNAUTHENTICATED)
+            return UNKNOWN;
+        code = code * 10 + (text[i] - '0');
+    }
+    return size > 0 && code <= UNAUTHENTICATED ? code : UNKNOWN;
+}
+
+const char *dli_grpc_shown(struct dli_grpc_call *call)
+{
+    const char *secrets[] = {call->grpc->password, call->grpc->token};
+    size_t size = strlen(call->said);
+
+    return dli_mask(call->text, sizeof call->text, &(struct dli_said){call->said, size, size + 1 == sizeof call->said},
+                    secrets, 2);
+}
+
+static dlock_status meaning(const struct dli_grpc_call *call)
+{
+    switch (call->code) {
     case OK:
         return DLOCK_OK;
     case CANCELLED:
@@ -35,16 +62,16 @@ static dlock_status meaning(int code, const char *text)
     case NOT_FOUND:
         return DLOCK_NOT_FOUND;
     case INVALID_ARGUMENT:
-        return strstr(text, "auth") || strstr(text, "user name") ? DLOCK_DENIED : DLOCK_SERVER_ERROR;
+        return dli_grpc_says(call, "auth") || dli_grpc_says(call, "user name") ? DLOCK_DENIED : DLOCK_SERVER_ERROR;
     case PERMISSION_DENIED:
     case UNAUTHENTICATED:
         return DLOCK_DENIED;
     case RESOURCE_EXHAUSTED:
-        return strstr(text, "space") ? DLOCK_SERVER_OUT_OF_MEMORY : DLOCK_SERVER_BUSY;
+        return dli_grpc_says(call, "space") ? DLOCK_SERVER_OUT_OF_MEMORY : DLOCK_SERVER_BUSY;
     case UNIMPLEMENTED:
         return DLOCK_WRONG_SETUP;
     case UNKNOWN: /* the deadline may pass deep in the server */
-        return strstr(text, "context ") ? DLOCK_UNREACHABLE : DLOCK_SERVER_ERROR;
+        return dli_grpc_says(call, "context ") ? DLOCK_UNREACHABLE : DLOCK_SERVER_ERROR;
     default:
         return DLOCK_SERVER_ERROR;
     }
@@ -52,23 +79,20 @@ static dlock_status meaning(int code, const char *text)
 
 void dli_grpc_judge(struct dli_grpc_call *call, const char *member)
 {
-    char escaped[200];
-
-    call->status = meaning(call->code, call->text);
+    call->status = meaning(call);
     if (call->status == DLOCK_OK)
         return;
     if (call->code == DEADLINE_EXCEEDED)
         dli_fail(&call->reason, call->status, "The member %s did not answer in time.", member);
     else
-        dli_fail(&call->reason, call->status, "The member %s answered: %s.", member,
-                 dli_escape(escaped, sizeof escaped, call->text, strlen(call->text)));
+        dli_fail(&call->reason, call->status, "The member %s answered: %s.", member, dli_grpc_shown(call));
 }
 
 int dli_grpc_refused(const struct dli_grpc_call *call)
 {
     switch (call->code) {
     case RESOURCE_EXHAUSTED: /* what fills the space is refused, and done all the same */
-        return !strstr(call->text, "space");
+        return !dli_grpc_says(call, "space");
     case INVALID_ARGUMENT:
     case NOT_FOUND:
     case PERMISSION_DENIED:
@@ -84,5 +108,5 @@ int dli_grpc_refused(const struct dli_grpc_call *call)
 int dli_grpc_unfit(const struct dli_grpc_call *call)
 {
     return call->code == UNAVAILABLE &&
-           (strstr(call->text, "no leader") || strstr(call->text, "learner") || strstr(call->text, "stopped"));
+           (dli_grpc_says(call, "no leader") || dli_grpc_says(call, "learner") || dli_grpc_says(call, "stopped"));
 }

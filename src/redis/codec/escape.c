@@ -3,25 +3,9 @@
  */
 #include "errors.h"
 
-#include <string.h>
-
-enum { ENOUGH = 300 }; /* dli_escape cuts at less */
+#include "base/secret.h"
 
 const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error)
 {
-    static const char stars[] = "***";
-    size_t length = error->secret ? strlen(error->secret) : 0, used = 0;
-    const char *at = error->text, *end = at + error->size;
-    char clean[ENOUGH];
-
-    while (at < end && used + sizeof stars <= sizeof clean) {
-        if (length > 0 && (size_t)(end - at) >= length && memcmp(at, error->secret, length) == 0) {
-            memcpy(clean + used, stars, sizeof stars - 1);
-            used += sizeof stars - 1;
-            at += length;
-        } else {
-            clean[used++] = *at++;
-        }
-    }
-    return dli_escape(out, out_size, clean, used);
+    return dli_mask(out, out_size, &(struct dli_said){error->text, error->size, 0}, &error->secret, 1);
 }
