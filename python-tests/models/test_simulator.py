@@ -40,7 +40,7 @@ def test_there_is_a_simulator() -> None:
     assert SIMULATOR.exists(), "install liblua5.1-0-dev and build again"
 
 
-@pytest.mark.parametrize("count", times(60, 200, 1800, 40_000))
+@pytest.mark.parametrize("count", times(80, 200, 1800, 40_000))
 def test_seeds_hold(count: int) -> None:
     code, out = simulate("--seeds", f"{BASE}:{count}", "--jobs", JOBS)
     assert code == 0, out

@@ -252,7 +252,11 @@ struct dli_entry *dli_hold_waiting(struct dli_entry *parent, const struct dli_ki
 void dli_hold_each(struct dli_entry *parent, dli_visit_fn *visit);
 int dli_hold_each_only(struct dli_entry *parent, dli_visit_fn *visit);
 
-/* The hold with this grant number, with a ref, or NULL. */
+/*
+ * The hold that waits in line with this grant number, with a ref, or NULL. And: whatever it does. The second one may look through
+ * all holds of the name, so it is not for numbers that anybody may have sent.
+ */
+struct dli_entry *dli_hold_in_line(struct dli_entry *parent, int64_t number);
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number);
 
 /* ---- exchange.c */
@@ -320,6 +324,21 @@ void dli_entry_visit(struct dli_entry *entry, dli_visit_fn *visit);
 
 /* The same, but release the mutex by dli_entry_unlock_only, and return its answer. */
 int dli_entry_visit_only(struct dli_entry *entry, dli_visit_fn *visit);
+
+/* ---- gate.c; entry.mutex held */
+
+/* Query the gate if there is a reason. */
+void dli_gate_follow(struct dli_entry *entry);
+
+/* The gate is closed until then, or open (0): the server says so. */
+void dli_gate_note(struct dli_entry *entry, int64_t until, int64_t now);
+
+/* A visit: a message says that the gate has changed. */
+void dli_gate_doubt(struct dli_entry *entry, int64_t now);
+
+/* When dli_gate_follow wants to be called because of such a message; and whether aside is to be kept for that. */
+int64_t dli_gate_alarm(const struct dli_entry *entry);
+int dli_gate_rests(const struct dli_aside *aside, int64_t now);
 
 /* ---- subscription.c */
 

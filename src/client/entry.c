@@ -383,7 +383,7 @@ void dli_entry_stop_timer(struct dli_entry *entry)
 
 static void set_timer(struct dli_entry *entry, int64_t now)
 {
-    int64_t at = dli_mutex_alarm(&entry->m);
+    int64_t at = dli_earlier(dli_mutex_alarm(&entry->m), dli_gate_alarm(entry));
 
     if (at >= entry->timer_at || !dli_entry_loop(entry))
         return;

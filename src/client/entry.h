@@ -37,7 +37,9 @@ struct dli_subscription {
 /* What an entry needs only after a failure, for an adoption, or while a foreign client has the lock. */
 struct dli_aside {
     dlock_error *reason;                  /* the failure of the last exchange, or NULL */
-    struct dli_gate_query *gate_query;    /* the query of the gate under way, or NULL; line.c */
+    struct dli_gate_query *gate_query;    /* the query of the gate under way, or NULL; gate.c */
+    int64_t gate_asked;                   /* when a message was the reason for one last; 0: never */
+    int gate_news;                        /* a message says that the gate has changed: it is to be queried */
     struct dli_adoption *adoption;        /* NULL: none is under way or being undone */
     struct dli_subscription subscription; /* of a kind without holds */
 };
@@ -92,6 +94,7 @@ struct dli_entry {
     int64_t shared;            /* WRITE: the grant number under which owner has begun to read; 0: none */
     int64_t followed;          /* the grant number whose own channel is subscribed to */
     int64_t highest;           /* atomic: the highest token of the holds of this parent */
+    int64_t gate_told;         /* atomic: what the holds of this parent are told of the gate; gate.c */
     struct dli_entry *heir;    /* it got the grant of this one; its mutex is held, and released after this one's */
     struct dli_turns *turns;   /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
 };

@@ -234,8 +234,7 @@ void dli_hold_each(struct dli_entry *parent, dli_visit_fn *visit)
         dli_waitlist_visit(parent);
 }
 
-/* The hold that waits with the number, with a ref. NULL: it does not wait. */
-static struct dli_entry *waiter_of_number(struct dli_entry *parent, int64_t number)
+struct dli_entry *dli_hold_in_line(struct dli_entry *parent, int64_t number)
 {
     struct dli_waitlist *list = parent->waitlist;
     struct dli_entry *found;
@@ -251,7 +250,7 @@ static struct dli_entry *waiter_of_number(struct dli_entry *parent, int64_t numb
 
 struct dli_entry *dli_hold_of_number(struct dli_entry *parent, int64_t number)
 {
-    struct dli_entry *found = waiter_of_number(parent, number);
+    struct dli_entry *found = dli_hold_in_line(parent, number);
 
     if (found)
         return found;
@@ -335,8 +334,8 @@ void dli_entry_trim_aside(struct dli_entry *entry, int all)
         free(aside->adoption);
         aside->adoption = NULL;
     }
-    if (!all &&
-        (aside->reason || aside->gate_query || aside->adoption || entry->m.line.follows || aside->subscription.since))
+    if (!all && (aside->reason || aside->gate_query || aside->adoption || entry->m.line.follows ||
+                 aside->subscription.since || dli_gate_rests(aside, dli_now())))
         return;
     free(aside);
     entry->aside = NULL;

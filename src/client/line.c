@@ -4,104 +4,7 @@
  */
 #include "waitlist.h"
 
-#include <stdlib.h>
-
 #include "sys/sys.h"
-
-/*
- * A query of the gate, for what happened before the subscription was up. Waiters behind a holder of this process send
- * nothing that would meet a closed gate.
- */
-struct dli_gate_query {
-    struct dli_request *request;
-    struct dli_entry *entry; /* with a ref */
-    int64_t until;           /* what the machine believed at the query */
-    int outdated;            /* a message about the gate has come since */
-};
-
-static void gate_query_free(struct dli_gate_query *query)
-{
-    query->entry->client->store->ops->request_free(query->request);
-    free(query);
-}
-
-static void gate_answered(struct dli_request *request)
-{
-    struct dli_gate_query *query = request->context;
-    struct dli_entry *entry = query->entry;
-    int64_t now = dli_now(), left = request->gate_ms;
-
-    dli_entry_lock(entry);
-    entry->aside->gate_query = NULL;
-    if (request->status != DLOCK_OK) {
-        entry->gate_query_ups = 0;
-    } else if (!query->outdated && entry->m.active->gate_until == query->until) {
-        dli_entry_gate(entry, left < 0 ? 0 : dli_after_ms(now, left), now);
-        dli_entry_pump(entry, now);
-    }
-    dli_entry_unlock(entry);
-    gate_query_free(query);
-    dli_entry_unref(entry);
-}
-
-static struct dli_gate_query *gate_query_new(struct dli_entry *entry)
-{
-    struct dli_store *store = entry->client->store;
-    struct dli_gate_query *query = calloc(1, sizeof *query);
-
-    if (!query)
-        return NULL;
-    if (!(query->request = store->ops->request_new(store))) {
-        free(query);
-        return NULL;
-    }
-    query->entry = entry;
-    query->until = entry->m.active->gate_until;
-    query->request->verb = DLI_VERB_GATE_LEFT;
-    query->request->kind = entry->kind;
-    query->request->place = entry->place;
-    query->request->repeatable = 1;
-    query->request->deadline = dli_now() + entry->m.rules->attempt;
-    query->request->done = gate_answered;
-    query->request->context = query;
-    return query;
-}
-
-/* entry.mutex held. */
-static void query_gate(struct dli_entry *entry)
-{
-    struct dli_aside *aside = dli_entry_aside(entry);
-    struct dli_gate_query *query = aside ? gate_query_new(entry) : NULL;
-
-    if (!query)
-        return;
-    dli_entry_ref(entry);
-    if (entry->client->store->ops->push(dli_entry_loop(entry)->lane, query->request) != DLOCK_OK) {
-        entry->surplus++;
-        gate_query_free(query);
-        return;
-    }
-    aside->gate_query = query;
-}
-
-/* entry.mutex held: query the gate once each time that the subscription has come up, while the gate matters here. */
-static void follow_gate(struct dli_entry *entry)
-{
-    struct dli_client *client = entry->client;
-    const struct dli_mutex *m = &entry->m;
-    uint32_t ups;
-
-    if (!dli_store_can(client->store, DLI_CAN_GATE) || !m->holder || m->closed ||
-        !(m->waiters > 0 || m->active->gate_until > 0 || dli_claim_linger(m->holder) > 0))
-        return;
-    client->store->ops->want(client->store);
-    ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
-    if (dli_entry_gate_query(entry) || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
-        entry->gate_query_ups == ups)
-        return;
-    entry->gate_query_ups = ups;
-    query_gate(entry);
-}
 
 void dli_line_follow(struct dli_entry *entry)
 {
@@ -112,7 +15,7 @@ void dli_line_follow(struct dli_entry *entry)
         client->store->ops->want(client->store);
     m->line.needed = 0;
     if (dli_entry_loop(entry))
-        follow_gate(entry);
+        dli_gate_follow(entry);
     dli_subscription_follow(entry);
 }
 
@@ -222,27 +125,28 @@ static void unsubscribed(void *owner, const struct dli_message_target *target)
     visit_subscription(owner, target, dli_subscription_ended);
 }
 
-/* A hold may be lost: its next renewal tells. */
+/* The lock may be free; or a hold is lost, which its next renewal tells. */
 static void probe(struct dli_entry *entry, int64_t now)
 {
-    if (dli_mutex_owned(&entry->m))
-        entry->m.renewing.at = now;
-    else
-        dli_mutex_probe(&entry->m, now);
+    dli_mutex_hint(&entry->m, now);
 }
 
 /* The lock may be free, or a permit. Waiters that are parked need not know. */
 static void hint(void *owner, const struct dli_message_target *target)
 {
-    struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size);
+    struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size), *hold;
 
-    if (!entry || !entry->kind->queued || target->number) {
-        if (entry)
-            dli_entry_unref(entry);
-        visit_target(owner, target, probe);
+    if (!entry)
         return;
+    if (target->number && entry->kind->per_owner) {
+        if ((hold = dli_hold_in_line(entry, target->number)))
+            dli_entry_visit(hold, probe);
+    } else if (entry->kind->queued) {
+        dli_waitlist_recheck(entry);
+    } else {
+        dli_entry_ref(entry);
+        visit_holds(entry, probe);
     }
-    dli_waitlist_recheck(entry);
     dli_entry_unref(entry);
 }
 
@@ -296,17 +200,20 @@ static void granted(void *owner, const struct dli_message_target *target, const 
 
 static void note_gate(struct dli_entry *entry, int64_t now)
 {
-    if (dli_entry_gate_query(entry))
-        dli_entry_gate_query(entry)->outdated = 1;
-    dli_entry_gate(entry, entry->client->gate_until, now);
+    dli_gate_note(entry, entry->client->gate_until, now);
 }
 
 static void gate(void *owner, const struct dli_message_target *target, int64_t ms)
 {
     struct dli_client *client = owner;
+    struct dli_entry *entry;
 
-    client->gate_until = ms > 0 ? dli_after_ms(dli_now(), ms) : 0;
-    visit_target(client, target, note_gate);
+    if (ms < 0 && (entry = dli_entry_find(client, target->family, target->name, target->size))) {
+        dli_entry_visit(entry, dli_gate_doubt);
+    } else if (ms >= 0) {
+        client->gate_until = ms > 0 ? dli_after_ms(dli_now(), ms) : 0;
+        visit_target(client, target, note_gate);
+    }
 }
 
 static void renew_now(struct dli_entry *entry, int64_t now)

@@ -375,6 +375,11 @@ static void probe(struct dli_entry *entry, int64_t now)
     dli_mutex_probe(&entry->m, turn_begins(entry, now));
 }
 
+static void hint(struct dli_entry *entry, int64_t now)
+{
+    dli_mutex_hint(&entry->m, turn_begins(entry, now));
+}
+
 /* The holds that stand for all waiters: the first of each group, and whole free groups. -1: they are more than ROUND. */
 static int firsts(const struct dli_waitlist *list, struct dli_entry *out[ROUND])
 {
@@ -399,7 +404,7 @@ static void meet_gate(struct dli_entry *entry, int64_t now)
 }
 
 /* 1: visits have become due. */
-static int recheck(struct dli_entry *parent)
+static int recheck(struct dli_entry *parent, dli_visit_fn *visit)
 {
     struct dli_waitlist *list = parent->waitlist;
     struct dli_entry *some[ROUND];
@@ -413,9 +418,9 @@ static int recheck(struct dli_entry *parent)
         dli_entry_ref(some[i]);
     pthread_mutex_unlock(&list->mutex);
     if (found < 0)
-        due = dli_hold_each_only(parent, probe);
+        due = dli_hold_each_only(parent, visit);
     for (int i = 0; i < found; i++)
-        due |= dli_entry_visit_only(some[i], probe);
+        due |= dli_entry_visit_only(some[i], visit);
     return due;
 }
 
@@ -445,13 +450,13 @@ void dli_waitlist_visit(struct dli_entry *parent)
             due |= dli_entry_visit_only(some[i], NULL);
         if (all & DLI_DUE_GATE)
             dli_hold_each_only(parent, meet_gate);
-        if (all & DLI_DUE_PROBE)
-            due |= recheck(parent);
+        if (all & (DLI_DUE_PROBE | DLI_DUE_HINT))
+            due |= recheck(parent, all & DLI_DUE_PROBE ? probe : hint);
     } while (due);
 }
 
 void dli_waitlist_recheck(struct dli_entry *parent)
 {
-    dli_waitlist_due(parent->waitlist, NULL, 0, DLI_DUE_PROBE);
+    dli_waitlist_due(parent->waitlist, NULL, 0, DLI_DUE_HINT);
     dli_waitlist_visit(parent);
 }

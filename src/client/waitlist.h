@@ -7,8 +7,11 @@
 
 #include "core.h"
 
-/* What concerns all waiters of a name: those that stand for the others probe; all waits end, because the gate is closed. */
-enum { DLI_DUE_PROBE = 1, DLI_DUE_GATE = 2 };
+/*
+ * What concerns all waiters of a name: those that stand for the others probe; all waits end, because the gate is closed; the first
+ * again, because a message says that something may be free.
+ */
+enum { DLI_DUE_PROBE = 1, DLI_DUE_GATE = 2, DLI_DUE_HINT = 4 };
 
 /* A hold that waits. */
 struct dli_waiting {
@@ -82,7 +85,10 @@ void dli_waitlist_due(struct dli_waitlist *list, struct dli_group *group, int co
  */
 void dli_waitlist_visit(struct dli_entry *parent);
 
-/* Something may be free: the holds that stand for all waiters of the name probe, or let others go first. The caller holds no mutex. */
+/*
+ * A message says that something may be free: the holds that stand for all waiters of the name probe, or let others go first. The
+ * caller holds no mutex.
+ */
 void dli_waitlist_recheck(struct dli_entry *parent);
 
 /* waitlist.mutex held: the group of those that wait for the same as entry. NULL: there is none yet. */

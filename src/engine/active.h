@@ -60,6 +60,7 @@ struct dli_active {
     int64_t line_at;      /* stamp of that probe; of the first one that named the number before any was answered */
     int64_t line_lease;   /* the shortest lease requested since */
     int64_t again;        /* a probe requested while an exchange was in flight; DLI_NEVER: none */
+    int64_t hinted;       /* how far the probes that messages have caused reach: dli_mutex_hint */
     struct dli_seen seen; /* by the last probe that found another holder */
     int64_t seen_at;      /* when its answer was here */
     int retries;          /* failed exchanges in a row */

@@ -114,7 +114,7 @@ static void take_ownership(struct dli_mutex *m, int64_t token, int64_t tokens, i
     m->want.state = DLI_WANT_OWNED;
     m->forgot = 0;
     m->line.listen = 0;
-    m->active->gate_until = 0;
+    m->active->gate_until = m->active->hinted = 0;
     m->grant = (struct dli_grant){lease, stamp, dli_lease_limit(stamp, lease, m->rules->drift_ppm)};
     m->tokens.next = token;
     m->tokens.end = token + tokens;
@@ -405,7 +405,7 @@ void dli_mutex_pushed(struct dli_mutex *m, int64_t number, int64_t seq, int64_t 
     if (number != m->want.number)
         dli_mutex_give_back(m, number, now);
     else if (!sure)
-        dli_mutex_probe(m, now);
+        dli_mutex_hint(m, now);
     if (!sure || number != m->want.number || m->want.state != DLI_WANT_KNOWN || seq < m->active->line_seq ||
         seq > m->probe_seq)
         return;

@@ -43,6 +43,11 @@ int64_t dli_earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+int64_t dli_latest(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 int64_t dli_later(int64_t a, int64_t b)
 {
     return b > DLI_NEVER - a ? DLI_NEVER : a + b;

@@ -24,8 +24,9 @@ int64_t dli_lease_gone(int64_t stamp, int64_t lease, int64_t drift_ppm);
 /* How long one attempt on the server may take: lease / 9, between 50 ms and most. */
 int64_t dli_lease_attempt(int64_t lease, int64_t most);
 
-/* The smaller one. */
+/* The smaller one, and the larger one. */
 int64_t dli_earlier(int64_t a, int64_t b);
+int64_t dli_latest(int64_t a, int64_t b);
 
 /* a + b where b may be DLI_NEVER or large; never overflows. */
 int64_t dli_later(int64_t a, int64_t b);

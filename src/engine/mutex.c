@@ -320,7 +320,7 @@ int dli_mutex_waits(const struct dli_mutex *m)
 
 int dli_mutex_gate(struct dli_mutex *m, int64_t until, int64_t now)
 {
-    if (!dli_active_own(m) && until <= now)
+    if (m->active->gate_until == 0 && until <= now) /* nothing new */
         return 0;
     if (dli_active_make(m))
         return -1;
@@ -339,6 +339,28 @@ void dli_mutex_probe(struct dli_mutex *m, int64_t at)
     m->active->again = at;
     if (m->waiters > 0 && !dli_mutex_owned(m))
         m->active->probe_at = at;
+}
+
+/*
+ * A flood of messages costs the server no more than this: HINTS probes in a row, then one each HINT_PAUSE, until one is granted;
+ * and a renewal each HOLD_PAUSE. Every wait and every hold gets its share, so nobody has to tell true messages from others.
+ */
+enum { HINTS = 64, HINT_PAUSE = 2 * DLI_MS, HOLD_PAUSE = 10 * DLI_MS };
+
+void dli_mutex_hint(struct dli_mutex *m, int64_t at)
+{
+    struct dli_active *active = m->active;
+
+    if (dli_mutex_owned(m)) {
+        m->renewing.at = dli_earlier(m->renewing.at, dli_latest(at, m->grant.stamp + HOLD_PAUSE));
+        return;
+    }
+    if (m->waiters == 0 && !active->sent.in_flight)
+        return;
+    at = dli_latest(at, active->hinted - HINTS * HINT_PAUSE);
+    if (at < (active->sent.in_flight ? active->again : active->probe_at))
+        active->hinted = dli_latest(active->hinted, at) + HINT_PAUSE;
+    dli_mutex_probe(m, dli_earlier(at, active->sent.in_flight ? active->again : active->probe_at));
 }
 
 int dli_mutex_idle(const struct dli_mutex *m)

@@ -235,6 +235,12 @@ void dli_mutex_give_up(struct dli_mutex *m, struct dli_claim *claim, dlock_statu
 /* Something may have changed: probe at that time. An exchange in flight may not have seen the change. */
 void dli_mutex_probe(struct dli_mutex *m, int64_t at);
 
+/*
+ * The same because of a message, which anybody may have written: such probes are only so frequent. A hold may be lost: it is
+ * renewed.
+ */
+void dli_mutex_hint(struct dli_mutex *m, int64_t at);
+
 /* The claim of owner in any state but DONE, or NULL. */
 struct dli_claim *dli_mutex_find(const struct dli_mutex *m, int64_t owner);
 

@@ -198,7 +198,8 @@ struct dli_store_hooks {
     void (*hint)(void *owner,
                  const struct dli_message_target *target); /* the lock may have become free, or the hold lost */
     void (*granted)(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant);
-    void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms); /* closed for this time; 0: open */
+    /* Closed for this time; 0: open; -1: somebody says that it has changed. */
+    void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms);
     /* Holds whose lease with its delay is above least and up to most may be lost: renew them now. */
     void (*lapsed)(void *owner, int64_t least, int64_t most);
     void (*log)(void *owner, dlock_status status, const char *text); /* any thread that does a lane's work */

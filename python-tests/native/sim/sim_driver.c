@@ -391,11 +391,11 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
 
     sim_trace(s, "peer %d is told: %s", peer->index, push->text);
     for (int k = 1; lock >= 0 && sim_shared(s) && k < s->plan.locks; k++) { /* all sides get it */
-        dli_mutex_probe(&peer->side[k].m, now);
+        dli_mutex_hint(&peer->side[k].m, now);
         sim_service(s, peer, k);
     }
     if (lock >= 0) {
-        dli_mutex_probe(&peer->side[lock].m, now);
+        dli_mutex_hint(&peer->side[lock].m, now);
     } else if (read_grant(s, push->text, said, next, name)) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
@@ -410,10 +410,10 @@ void sim_pushed(struct sim *s, struct sim_peer *peer, const struct sim_push *pus
     } else if (sscanf(push->text, "open %" SCNd64 " %" SCNd64 " %63s", &number, &ms, name) == 3) {
         for (lock = 0; lock < s->plan.locks - 1 && strcmp(s->lock[lock].name, name) != 0; lock++)
             ;
-        dli_mutex_probe(&peer->side[lock].m, now + ms * SIM_MS);
+        dli_mutex_hint(&peer->side[lock].m, now + ms * SIM_MS);
     } else if (sscanf(push->text, "free %63s", name) == 1) {
         for (lock = s->plan.locks - 1; lock > 0; lock--) { /* side 0 is served with the rest */
-            dli_mutex_probe(&peer->side[lock].m, now);
+            dli_mutex_hint(&peer->side[lock].m, now);
             sim_service(s, peer, lock);
         }
     } else {

@@ -138,7 +138,9 @@ static void opened(const struct dli_store *store, const char *at, const char *en
         hint_each(store, lined, sizeof lined / sizeof lined[0], at, end, id);
 }
 
-/* A gate was closed or opened: notify mutex and fair lock of that name. Other kinds query the gate themselves. */
+/*
+ * A gate was closed or opened, it says: mutex and fair lock of that name query it. Other kinds query the gate themselves.
+ */
 static void gate(const struct dli_store *store, const char *at, const char *end)
 {
     int64_t ms = number(&at, end);
@@ -146,7 +148,7 @@ static void gate(const struct dli_store *store, const char *at, const char *end)
     for (size_t i = 0; ms >= 0 && i < 2; i++) {
         struct dli_message_target target = {lined[i], at, (size_t)(end - at), 0};
 
-        store->hooks->gate(store->owner, &target, ms);
+        store->hooks->gate(store->owner, &target, -1);
     }
 }
 
