@@ -75,6 +75,15 @@ def test_a_task_is_told(dlock_memory: Memory) -> None:
     asyncio.run(in_time())
 
 
+def test_a_failed_request_is_not_waited_for(dlock_memory: Memory) -> None:
+    """It has done nothing, and does nothing later: a close has nothing to undo, even while the fault lasts."""
+    client = dlock.Client(dlock_memory.url)
+    dlock_memory.faults.cut()
+    with pytest.raises(dlock.Unreachable):
+        client.lock("doubtless").acquire(timeout=0.2)
+    client.close()  # raises TimedOut when it has to wait
+
+
 # ---- 1,000 injections
 
 
