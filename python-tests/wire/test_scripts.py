@@ -144,8 +144,21 @@ def tokens_at(wire: Wire, a: Who, periods: int, left: int) -> int:
 
 @pytest.mark.parametrize("periods", [-1000, -1, 1, 1000])
 def test_the_token_key_lives_on(wire: Wire, who: Callable[..., Who], periods: int) -> None:
-    assert tokens_at(wire, who(), periods, 5000) > KEEP - 5000
-    assert tokens_at(wire, who(), periods, 2 * KEEP) > 2 * KEEP - 5000
+    """Until a new one, which begins at the server's time, would be higher: also when the counter is ahead of that time."""
+    lasts = KEEP + max(0, periods) * KEEP // 16
+    assert tokens_at(wire, who(), periods, 5000) > lasts - 5000
+    assert tokens_at(wire, who(), periods, 2 * KEEP) > max(2 * KEEP, lasts) - 5000
+
+
+@pytest.mark.parametrize("ahead", [-1000 * KEEP, 1000 * KEEP])
+def test_a_floor_lives_on(wire: Wire, who: Callable[..., Who], ahead: int) -> None:
+    a = who()
+    assert wire.acquire(a)[0] == 1
+    before = wire.last_token()
+    last = max(before + 5, server_micros(wire.redis) + ahead * 1000)
+    assert wire.redis.command("EVAL", SCRIPTS["floor"], 2, wire.name, wire.fence, a.raw, before, last, KEEP) == 1
+    assert wire.last_token() == last
+    assert wire.left(wire.fence) > KEEP + max(0, ahead) - 5000
 
 
 def test_the_token_key_is_seldom_set_anew(wire: Wire, who: Callable[..., Who], redis_server: Server) -> None:

@@ -5,25 +5,27 @@
 -- higher than all before, because a script takes longer than a microsecond. A new counter does not tell what was
 -- reserved before it, so only one token is reserved.
 -- This is the first write of a grant: a full server refuses the grant here, before anything has changed.
--- The counter then lives for keep ms, or up to a sixteenth less. A counter without an end, as Redisson makes it, stays
+-- The counter then lives for keep ms, or up to a sixteenth less, after its value is the time: one that is ahead of the
+-- clock lives for longer, because a new one begins at the time. A counter without an end, as Redisson makes it, stays
 -- so. This is checked at each grant, because a MultiLock of Redisson ends the counter with its own lease.
 -- count: the value of the counter, if the caller knows it.
 local function tokens(fence, micros, block, keep, count)
-  local call, last, got, before, left = redis.call, micros, 1, nil, nil
+  local call, last, got, lasts, before, left = redis.call, micros, 1, tonumber(keep), nil, nil
   block = tonumber(block)
   count = count or call('GET', fence)
   if count then
     before = tonumber(count) or 0
     if before >= last then
       last = before + 1
+      lasts = keep + math.ceil((last - micros) / 1000)
     end
     got = math.min(block, last - before)
     left = call('PTTL', fence)
   end
-  if count and (left == -1 or left > keep * 15 / 16) and count:find('^[1-9]%d*$') then
+  if count and (left == -1 or left > lasts - keep / 16) and count:find('^[1-9]%d*$') then
     call('INCRBY', fence, last - before)
   else
-    call('SET', fence, last, 'PX', keep)
+    call('SET', fence, last, 'PX', lasts)
   end
   return last - got + 1, got < block and got or nil
 end
