@@ -470,6 +470,9 @@ CLUSTER_REPLICAS = (
 
 # Found by test_cluster_pubsub.py, beside clients that subscribe plainly.
 PUBSUB = (
+    Mutant(615, "the name of a message is what follows its fourth word", edits=(
+        ("redis/cluster/subscriptions.c", "dli_slot_of(message.name, message.size)", "dli_slot_of(message.name - (message.what == DLI_MESSAGE_GRANT ? 2 : 0), message.size + (message.what == DLI_MESSAGE_GRANT ? 2 : 0))"),
+    )),
     Mutant(521, "plain Pub/Sub is sharded where the servers have it", world="cluster", edits=(
         ("redis/cluster/cluster.c", "cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;", "cluster->probed = 0;"),
     )),

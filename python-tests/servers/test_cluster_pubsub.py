@@ -6,6 +6,7 @@ Nobody probes before a minute is over: a waiter that gets in within seconds got 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pathlib
 import re
 from typing import Any, Callable, Iterator
@@ -16,7 +17,7 @@ import mutants
 from harness.acl import rights
 from harness.agent import Agent, Client, Lock, until
 from harness.build import BUILD, ROOT
-from harness.cluster import Cluster, Node
+from harness.cluster import Cluster, Node, slot_of
 from harness.kinds import calls, one
 from harness.steps.redisson import channel_of, tagged
 from harness.steps.redisson_fair import Waiter
@@ -333,6 +334,43 @@ def test_a_check_tries_both(agent: Agent, cluster: Cluster) -> None:
         assert texts and all(re.search(rf"\b{right.upper()}\b", text) for text in texts), texts
 
 
+# ---- copies
+
+
+def names_of(cluster: Cluster, node: Node, count: int) -> Iterator[str]:
+    """Names without braces whose locks are on this node."""
+    owners = cluster.owners()
+    return itertools.islice((name for name in map("copy {}".format, itertools.count()) if owners[slot_of(name)] is node), count)
+
+
+def heard_beside_one_that_hangs(holder: Client, waiter: Client, cluster: Cluster, kind: str) -> None:
+    """Every primary passes on a copy of a message on our own channel. That of the lock's server counts, whatever the others do."""
+    node, *others = cluster.nodes
+    for other in others:
+        names = list(names_of(cluster, node, 12))
+        locks = [(one(holder, kind, name), one(waiter, kind, name)) for name in names]
+        for held, _ in locks:
+            held.acquire(1, 0).ok
+        waits = [wait.start("acquire", 1, 40_000, thread=1 + number) for number, (_, wait) in enumerate(locks)]
+        until(lambda: all(wait.state(1) == "WAITING" for _, wait in locks))
+        queues = [("dlock_queue:" if kind == "mutex" else "redisson_lock_queue:") + f"{{{name}}}" for name in names]
+        until(lambda: all(ask(node, "EXISTS", queue) for queue in queues))
+        other.pause()
+        try:
+            for (held, _), wait in zip(locks, waits):
+                held.release(1).ok
+                assert wait.answer(SOON).status == "OK"
+        finally:
+            other.resume()
+        for _, wait in locks:
+            wait.release(1).ok
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair"])
+def test_copies_of_a_server_that_hangs(new_agent: Make, cluster: Cluster, kind: str) -> None:
+    heard_beside_one_that_hangs(opened(new_agent(), cluster, "auto"), opened(new_agent(), cluster, "auto"), cluster, kind)
+
+
 # ---- mutants
 
 FOUND: dict[int, Callable[[Make, Cluster], None]] = {
@@ -340,6 +378,7 @@ FOUND: dict[int, Callable[[Make, Cluster], None]] = {
     522: lambda new, cluster: woken(new(), cluster, "both", "write", "PUBLISH"),
     523: lambda new, cluster: ours_is_not_foreign(new(), new(), cluster),
     524: lambda new, cluster: follows_a_move(new(), cluster),
+    615: lambda new, cluster: heard_beside_one_that_hangs(opened(new(), cluster, "auto"), opened(new(), cluster, "auto"), cluster, "fair"),
 }
 
 

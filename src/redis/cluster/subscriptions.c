@@ -290,16 +290,11 @@ static void unsubscribed(void *owner, int sharded, const char *channel, size_t s
 static int is_copy(const struct dli_node *node, const char *text, size_t size)
 {
     const struct dli_node *owner;
-    const char *name = text, *end = text + size;
+    struct dli_message message;
 
-    for (int words = 0; words < 4 && name < end; words++) {
-        const char *space = memchr(name, ' ', (size_t)(end - name));
-
-        if (!space || (words > 0 && (*name < '0' || *name > '9')))
-            break;
-        name = space + 1;
-    }
-    owner = dli_node_owner(node->cluster, dli_slot_of(name, (size_t)(end - name)));
+    if (dli_message_read(text, size, &message))
+        return 0;
+    owner = dli_node_owner(node->cluster, dli_slot_of(message.name, message.size));
     return owner && owner != node && owner->subscription == DLI_SUBSCRIPTION_UP;
 }
 

@@ -65,7 +65,7 @@ void dli_message_channel(const struct dli_store *store, const char *channel, siz
         each_of_kind(store, wire, channel, size, visit);
 }
 
-/* ---- messages on the own channel */
+/* ---- the grammar of messages on the own channel: the scripts write them, and only this reads them */
 
 /* Read a decimal number and the space behind it. -1: there is none. */
 static int64_t number(const char **at, const char *end)
@@ -93,25 +93,96 @@ static int next(const char **at, const char *end, struct dli_next *out)
 }
 
 /*
- * A grant. Whoever may publish to our channel may have written it: without the proof of the place it is nothing. The number of
- * tokens follows the first token. A fair lock's says who is next, with a token for each.
+ * A grant: the number of tokens follows the first token. A fair lock's says who is next, with a token for each.
  */
-static void granted(const struct dli_store *store, int32_t family, const char *at, const char *end)
+static int read_grant(const char **at, const char *end, struct dli_message *out)
 {
-    int64_t id = number(&at, end);
-    struct dli_pushed grant = {0};
-    struct dli_message_target target;
-    uint64_t proof;
+    struct dli_pushed *grant = &out->grant;
 
-    if (id <= 0 || !dli_ticket_read(&at, end, &grant.seq, &proof) || proof != dli_proof(store->secret, id, grant.seq))
-        return;
-    grant.token = number(&at, end);
-    grant.tokens = number(&at, end);
-    if (family == DLOCK_KIND_FAIR && (!next(&at, end, &grant.next) || grant.next.count != grant.tokens - 1))
-        return;
-    target = (struct dli_message_target){family, at, (size_t)(end - at), id};
-    if (grant.token > 0 && grant.tokens > 0)
-        store->hooks->granted(store->owner, &target, &grant);
+    out->what = DLI_MESSAGE_GRANT;
+    out->id = number(at, end);
+    if (out->id <= 0 || !dli_ticket_read(at, end, &grant->seq, &out->proof))
+        return -1;
+    grant->token = number(at, end);
+    grant->tokens = number(at, end);
+    if (out->family == DLOCK_KIND_FAIR && (!next(at, end, &grant->next) || grant->next.count != grant->tokens - 1))
+        return -1;
+    return grant->token > 0 && grant->tokens > 0 ? 0 : -1;
+}
+
+static int read_mutex_grant(const char **at, const char *end, struct dli_message *out)
+{
+    out->family = DLOCK_KIND_MUTEX;
+    return read_grant(at, end, out);
+}
+
+static int read_fair_grant(const char **at, const char *end, struct dli_message *out)
+{
+    out->family = DLOCK_KIND_FAIR;
+    return read_grant(at, end, out);
+}
+
+static int read_free(const char **at, const char *end, struct dli_message *out)
+{
+    (void)at, (void)end;
+    out->what = DLI_MESSAGE_FREE;
+    return 0;
+}
+
+static int read_gate(const char **at, const char *end, struct dli_message *out)
+{
+    out->what = DLI_MESSAGE_GATE;
+    return number(at, end) >= 0 ? 0 : -1;
+}
+
+static int read_open(const char **at, const char *end, struct dli_message *out)
+{
+    int64_t ms;
+
+    out->what = DLI_MESSAGE_OPEN;
+    out->id = number(at, end);
+    ms = number(at, end);
+    return out->id > 0 && ms >= 0 && ms <= 1000 ? 0 : -1;
+}
+
+static const struct {
+    const char *verb;
+    int (*read)(const char **at, const char *end, struct dli_message *out); /* what stands before the name */
+} forms[] = {{"grant ", read_mutex_grant},
+             {"fair ", read_fair_grant},
+             {"free ", read_free},
+             {"gate ", read_gate},
+             {"open ", read_open}};
+
+int dli_message_read(const char *text, size_t size, struct dli_message *out)
+{
+    const char *end = text + size;
+
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        size_t verb = strlen(forms[i].verb);
+        const char *at = text + verb;
+
+        if (size <= verb || memcmp(text, forms[i].verb, verb) != 0)
+            continue;
+        if (forms[i].read(&at, end, out))
+            return -1;
+        out->name = at;
+        out->size = (size_t)(end - at);
+        return 0;
+    }
+    return -1;
+}
+
+/* ---- what they mean */
+
+/* Whoever may publish to our channel may have written it: without the proof of the place it is nothing. */
+static void granted(const struct dli_store *store, const struct dli_message *message)
+{
+    struct dli_message_target target = {message->family, message->name, message->size, message->id};
+
+    if (message->proof == dli_proof(store->secret, message->id, message->grant.seq))
+        store->hooks->granted(store->owner, &target, &message->grant);
 }
 
 /* Kinds with a line on the server: those whose waiters are granted the lock, and those whose processes are called. */
@@ -119,56 +190,55 @@ static const int32_t lined[] = {DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR};
 static const int32_t called[] = {DLOCK_KIND_WRITE, DLOCK_KIND_SEMAPHORE, DLOCK_KIND_PERMIT_SEMAPHORE};
 
 /* The lock of this name may be free. A message does not say which of the kinds it is. id: of a waiter, or 0. */
-static void hint_each(const struct dli_store *store, const int32_t *kinds, size_t count, const char *at,
-                      const char *end, int64_t id)
+static void hint_each(const struct dli_store *store, const int32_t *kinds, size_t count,
+                      const struct dli_message *message)
 {
     for (size_t i = 0; i < count; i++) {
-        struct dli_message_target target = {kinds[i], at, (size_t)(end - at), id};
+        struct dli_message_target target = {kinds[i], message->name, message->size, message->id};
 
         store->hooks->hint(store->owner, &target);
     }
 }
 
-/* A turn of foreign clients ends soon, or the first in line were dead. */
-static void opened(const struct dli_store *store, const char *at, const char *end)
-{
-    int64_t id = number(&at, end), ms = number(&at, end);
-
-    if (id > 0 && ms >= 0 && ms <= 1000)
-        hint_each(store, lined, sizeof lined / sizeof lined[0], at, end, id);
-}
-
 /*
  * A gate was closed or opened, it says: mutex and fair lock of that name query it. Other kinds query the gate themselves.
  */
-static void gate(const struct dli_store *store, const char *at, const char *end)
+static void gate(const struct dli_store *store, const struct dli_message *message)
 {
-    int64_t ms = number(&at, end);
-
-    for (size_t i = 0; ms >= 0 && i < 2; i++) {
-        struct dli_message_target target = {lined[i], at, (size_t)(end - at), 0};
+    for (size_t i = 0; i < sizeof lined / sizeof lined[0]; i++) {
+        struct dli_message_target target = {lined[i], message->name, message->size, 0};
 
         store->hooks->gate(store->owner, &target, -1);
+    }
+}
+
+static void dispatch_own(const struct dli_store *store, const char *text, size_t size)
+{
+    struct dli_message message;
+
+    if (dli_message_read(text, size, &message))
+        return;
+    switch (message.what) {
+    case DLI_MESSAGE_GRANT:
+        granted(store, &message);
+        break;
+    case DLI_MESSAGE_FREE:
+        hint_each(store, called, sizeof called / sizeof called[0], &message);
+        break;
+    case DLI_MESSAGE_GATE:
+        gate(store, &message);
+        break;
+    case DLI_MESSAGE_OPEN: /* a turn of foreign clients ends soon, or the first in line were dead */
+        hint_each(store, lined, sizeof lined / sizeof lined[0], &message);
+        break;
     }
 }
 
 void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
                           const char *text, size_t size)
 {
-    const char *end = text + size;
-
-    if (!own && size == 2 && memcmp(text, "00", 2) == 0)
-        return; /* sent after a "1" that was received: see rw.lua */
-    if (!own)
+    if (own)
+        dispatch_own(store, text, size);
+    else if (size != 2 || memcmp(text, "00", 2) != 0) /* "00" is sent after a "1" that was received: see rw.lua */
         dli_message_channel(store, channel, channel_size, store->hooks->hint);
-    else if (size > 6 && memcmp(text, "grant ", 6) == 0)
-        granted(store, DLOCK_KIND_MUTEX, text + 6, end);
-    else if (size > 5 && memcmp(text, "fair ", 5) == 0)
-        granted(store, DLOCK_KIND_FAIR, text + 5, end);
-    else if (size > 5 && memcmp(text, "free ", 5) == 0)
-        hint_each(store, called, sizeof called / sizeof called[0], text + 5, end, 0);
-    else if (size > 5 && memcmp(text, "gate ", 5) == 0)
-        gate(store, text + 5, end);
-    else if (size > 5 && memcmp(text, "open ", 5) == 0)
-        opened(store, text + 5, end);
 }
