@@ -78,6 +78,10 @@ static void tried_all(struct dli_job *job)
     if (dli_etcd_read(job, &reply))
         return;
     dli_etcd_each_number(job, dli_etcd_slot_answered);
+    if (reply.revision >= DLI_ETCD_FIT) {
+        dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
+        return;
+    }
     if (reply.succeeded)
         for (int i = 0; i < request->multi.count; i++)
             all_granted(job, i, reply.revision);

@@ -46,7 +46,7 @@ void dli_etcd_granted(struct dli_job *job, int64_t more)
 
     dli_etcd_hold(dli_etcd_at(job->base.lane), request->exchange.wish.want, job->created);
     dli_etcd_slot_there(request->place, request->exchange.wish.want);
-    if (job->created >= INT64_C(1) << 46) {
+    if (job->created >= DLI_ETCD_FIT) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
         return;
     }
@@ -290,7 +290,7 @@ static void acquire(struct dli_job *job)
         return;
     }
     job->created = waiter->created;
-    job->session = session;
+    dli_etcd_bind(job, session);
     look(job);
 }
 

@@ -29,6 +29,7 @@
 #include "sys/sys.h"
 
 enum { DLI_ETCD_TURNS = 128, DLI_ETCD_TRIES = 4 };
+#define DLI_ETCD_FIT (INT64_C(1) << 46) /* tokens of revisions below are below 2^53 */
 enum { DLI_ETCD_TXN_MOST = 4 * 1024 * 1024, DLI_ETCD_NEWS_MOST = 2 * 1024 * 1024 }; /* bytes of an answer */
 enum { DLI_ETCD_KEY_MAX = 1024 + 16 + DLI_OWNER_MAX, DLI_ETCD_MARK_MAX = 48, DLI_ETCD_SECOND = 1000000 };
 
@@ -53,6 +54,7 @@ struct dli_etcd_session {
     int64_t asked;          /* stamp of the keep-alive without an answer; 0: none */
     int64_t ask_at;         /* the next keep-alive */
     int over;               /* lost: only its revocation is left to do */
+    int users;              /* jobs whose session it is: see dli_etcd_bind */
     int tries;              /* of the grant, with another token */
     int64_t gone;           /* over: the server has forgotten it by then */
     struct dli_link parked; /* jobs that wait for the grant, or for an answered keep-alive */
@@ -125,7 +127,7 @@ struct dli_etcd {
     struct dli_grpc grpc; /* from here on lane 0's */
     char *token;
     struct dli_grpc_call login, alive, watches;
-    struct dli_link sessions, ended; /* those that are over stay until the end: jobs may point to them */
+    struct dli_link sessions, ended; /* those that are over stay until they are revoked and no job has them */
     struct dli_etcd_table waiters, watched, slots;
     struct dli_link spare; /* slots without a number; the one that was used last comes first */
     int spares;
@@ -163,6 +165,16 @@ static inline struct dli_job *dli_etcd_job_at(const struct dli_link *link)
 static inline struct dli_etcd *dli_etcd_at(const struct dli_lane *lane)
 {
     return DLI_OBJECT(lane->lanes, struct dli_etcd, lanes);
+}
+
+/* The job's session is another one, or NULL: none. */
+static inline void dli_etcd_bind(struct dli_job *job, struct dli_etcd_session *session)
+{
+    if (job->session)
+        job->session->users--;
+    if (session)
+        session->users++;
+    job->session = session;
 }
 
 static inline struct dli_etcd_bytes dli_etcd_text(const char *bytes, size_t size)
@@ -317,6 +329,9 @@ void dli_etcd_resume(struct dli_etcd_session *session);
 
 /* End the lease at the server. */
 void dli_etcd_revoke(struct dli_etcd_session *session);
+
+/* Those that are over: revoke them again, or forget them. */
+void dli_etcd_ended_step(struct dli_etcd *etcd, int64_t now);
 
 /* Revoke all, with the connection that there is, in a short time. */
 void dli_etcd_sessions_end(struct dli_etcd *etcd);

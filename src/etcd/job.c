@@ -38,7 +38,14 @@ void dli_etcd_request_free(struct dli_request *request)
 
 void dli_etcd_finish(struct dli_job *job)
 {
+    dli_etcd_bind(job, NULL);
     dli_lanes_finish(&job->base);
+}
+
+static void end_badly(struct dli_job *job, dlock_status status, const char *sentence)
+{
+    dli_etcd_bind(job, NULL);
+    dli_lanes_fail(&job->base, status, sentence);
 }
 
 void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentence)
@@ -49,7 +56,7 @@ void dli_etcd_fail(struct dli_job *job, dlock_status status, const char *sentenc
     if (failed)
         failed(job, status, sentence);
     else
-        dli_lanes_fail(&job->base, status, sentence);
+        end_badly(job, status, sentence);
 }
 
 /* ---- calls */

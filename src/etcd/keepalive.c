@@ -49,7 +49,7 @@ static void ask(struct dli_etcd_session *session, int64_t now)
 void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job))
 {
     job->resumed = resumed;
-    job->session = session;
+    dli_etcd_bind(job, session);
     dli_list_append(&session->parked, &job->base.link);
     session->ask_at = 0;
 }
@@ -143,19 +143,10 @@ static void step_session(void *owner, struct dli_link *link)
     dli_list_each(&session->parked, expire_parked, owner);
 }
 
-static void step_ended(void *owner, struct dli_link *link)
-{
-    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
-    const int64_t *now = owner;
-
-    if (!session->call.grpc && *now >= session->ask_at)
-        dli_etcd_revoke(session);
-}
-
 void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now)
 {
     dli_list_each(&etcd->sessions, step_session, &now);
-    dli_list_each(&etcd->ended, step_ended, &now);
+    dli_etcd_ended_step(etcd, now);
 }
 
 static int64_t alarm_of(const struct dli_etcd_session *session)

@@ -74,7 +74,7 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
     struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
     const struct dli_etcd_waiter *hold;
 
-    job->session = session;
+    dli_etcd_bind(job, session);
     if (!session || is_older(row, session)) {
         kept(job, 0);
         return 1;
@@ -133,7 +133,7 @@ static void checked(struct dli_job *job)
         return;
     }
     job->at = other;
-    job->session = dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job)->lease);
+    dli_etcd_bind(job, dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job)->lease));
     move(job);
 }
 

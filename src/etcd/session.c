@@ -82,7 +82,7 @@ static void grant_failed(struct dli_etcd_session *session, dlock_status status, 
     while ((link = dli_list_pop(&session->parked))) {
         struct dli_job *job = dli_etcd_job_at(link);
 
-        job->session = NULL;
+        dli_etcd_bind(job, NULL);
         dli_etcd_fail(job, status, sentence);
     }
     free_session(session);
@@ -162,13 +162,13 @@ int dli_etcd_enter(struct dli_job *job, int64_t lease, void (*resumed)(struct dl
     struct dli_etcd_session *session = pending(etcd, seconds_of(lease));
     int begun = session != NULL;
 
-    job->session = session;
-    if (session && session->id)
-        return 1;
-    if (!session && !(job->session = session = session_new(etcd, seconds_of(lease)))) {
+    if (!session && !(session = session_new(etcd, seconds_of(lease)))) {
         dli_etcd_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a lease");
         return 0;
     }
+    dli_etcd_bind(job, session);
+    if (session->id)
+        return 1;
     job->resumed = resumed;
     dli_list_append(&session->parked, &job->base.link);
     if (job->request.deadline < session->call.deadline)
@@ -237,6 +237,25 @@ static void end_parked(void *owner, struct dli_link *link)
     (void)owner;
     while ((parked = dli_list_pop(&session->parked)))
         dli_etcd_fail(dli_etcd_job_at(parked), DLOCK_CLOSED, "the client was closed");
+}
+
+/* A server may end many of them: one that is revoked, and that no job has, goes. */
+static void step_ended(void *owner, struct dli_link *link)
+{
+    struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+    const int64_t *now = owner;
+
+    if (session->call.grpc)
+        return;
+    if (session->ask_at == INT64_MAX && session->users == 0)
+        free_session(session);
+    else if (*now >= session->ask_at)
+        dli_etcd_revoke(session);
+}
+
+void dli_etcd_ended_step(struct dli_etcd *etcd, int64_t now)
+{
+    dli_list_each(&etcd->ended, step_ended, &now);
 }
 
 void dli_etcd_sessions_end(struct dli_etcd *etcd)

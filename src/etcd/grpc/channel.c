@@ -9,7 +9,7 @@
 #include "inner.h"
 #include "sys/sys.h"
 
-enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, FAREWELL = 500 * 1000 };
+enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, FAREWELL = 500 * 1000, STUCK = 5 * 1000 * 1000 };
 enum { KEEP_IN = 4 * 1024, KEEP_OUT = 64 * 1024 }; /* room that a call keeps for the next one */
 
 /* ---- the protocol: HTTP/2 needs no handshake before its first frames */
@@ -96,6 +96,7 @@ void dli_grpc_begin(struct dli_grpc *grpc, struct dli_grpc_call *call)
     call->grpc = grpc;
     call->stream = call->answered = call->sent = 0;
     call->given = call->heads = 0;
+    call->stuck = 0;
     call->code = -1;
     call->text[0] = call->said[0] = '\0';
     call->status = DLOCK_OK;
@@ -369,12 +370,24 @@ struct lateness {
     int silent; /* one of those that are late began after the last sign of life */
 };
 
+/* Whether the member has taken nothing of a stream for long: what waits to be sent would grow for ever. */
+static int is_stuck(struct dli_grpc_call *call, int64_t now)
+{
+    if (!call->method->streaming || call->stream <= 0 || call->out.size == 0)
+        call->stuck = 0;
+    else if (!call->stuck)
+        call->stuck = now;
+    return call->stuck && now - call->stuck > STUCK;
+}
+
 static void end_if_late(void *owner, struct dli_link *link)
 {
     struct dli_grpc_call *call = DLI_OBJECT(link, struct dli_grpc_call, link);
     struct lateness *lateness = owner;
     struct dli_grpc *grpc = lateness->grpc;
 
+    if (is_stuck(call, lateness->now))
+        dli_grpc_leave(grpc, "does not read");
     if (lateness->now < call->deadline)
         return;
     lateness->silent |= call->began > grpc->heard || grpc->count > 1;

@@ -50,6 +50,7 @@ struct dli_grpc_call {
     int32_t stream; /* 0: it waits for the connection */
     int answered;   /* grpc-status came */
     int64_t began;
+    int64_t stuck;            /* streaming: since then there is something to send; 0: there is nothing */
     size_t given, heads;      /* bytes of out that were sent; of headers that came */
     const char *asked, *came; /* the call has ended: its request, and the bytes that came */
     size_t asked_size, came_size;

@@ -282,6 +282,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
         return NGHTTP2_ERR_DEFERRED;
     if (size > 0)
         memcpy(to, call->out.bytes + call->given, size);
+    call->stuck = 0;
     if (call->method->streaming)
         dli_buffer_drop(&call->out, size);
     else if ((call->given += size) == call->out.size) /* it stays: the answer is compared with it */
