@@ -1012,7 +1012,7 @@ METRICS = (
         ("client/pass.c", "if (*settled && status != DLOCK_LOST)", "if (*settled)"),
     )), "api/test_metrics.py", "lost_lock"),
     (Mutant(898, "a bucket does not contain those below it", edits=(
-        ("metrics/text.c", "        count += seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s", "        count = seen->bucket[i];\n        put(text, \"dlock_%s_bucket{%s%s"),
+        ("metrics/text.c", "        count += seen->bucket[i];\n        dli_text_print(text, \"dlock_%s_bucket{%s%s", "        count = seen->bucket[i];\n        dli_text_print(text, \"dlock_%s_bucket{%s%s"),
     )), "api/test_metrics.py", "sums_and_buckets"),
     (Mutant(899, "a time is in a bucket above its own", edits=(
         ("metrics/text.c", "    0,  0,  0,  0,  0,  1,  2,  3,  4,  5,  6,  7,  8,  8,", "    0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  8,  8,  8,  8,"),
