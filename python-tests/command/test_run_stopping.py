@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -145,6 +146,21 @@ def test_a_command_that_becomes_root_runs_on(redis_server: Server, other: Make, 
             tell(fired=1)
         finally:
             os.kill(pid, signal.SIGKILL)
+
+
+@root
+def test_what_proc_hides_is_named_too(redis_server: Server, other: Make) -> None:
+    """/proc of a process namespace of its own shows nobody else's processes. The one that runs on dies with the namespace."""
+    script = "@/become --reuid=0 sleep 600 2>/dev/null & timeout 600 sleep 600 2>/dev/null & echo ready; wait"
+    words = other("--lease", "2s", "--grace", "100ms", "job", "--", "sh", "-c", script)
+    space = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && "$@"; exit $?', "sh"]
+    if subprocess.run([*space, "true"], capture_output=True).returncode:
+        pytest.skip("no namespaces here")
+    with begin([*space, *words], redis_server.url) as job:
+        assert job.stdout and job.stderr and job.stdout.readline() == "ready\n"
+        redis_server.command("DEL", "job")
+        assert job.wait(30) == 77
+        assert re.search(r"could not stop process \d+: it runs on", job.stderr.read())  # one, and nobody knows its name
 
 
 @root

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { GIVE_UP_MS = 1000, NAMED = 8 };
@@ -45,14 +46,27 @@ void run_signal_group(struct run *run, int number)
         tell_denied(run, run->child);
 }
 
-/* The living processes of the command, or -1. */
+/* Whether it has ended, and was only waited for by us: dlock is the parent of all that have lost theirs. */
+static int buried(const struct run *run, pid_t pid)
+{
+    return pid == run->child ? run->ended : waitpid(pid, NULL, WNOHANG) == pid;
+}
+
+/* The living processes of the command, or -1. Where /proc hides their state, a zombie of ours looks alive. */
 static int read_tree(const struct run *run, struct run_tree *tree)
 {
     pid_t except[RUN_EXCEPT];
+    int kept = 0;
 
     memcpy(except, run->guard.page->except, sizeof except);
     except[0] = run->guard.pid;
-    return run_tree_read(getpid(), except, tree);
+    if (run_tree_read(getpid(), except, tree) < 0)
+        return -1;
+    for (int i = 0; i < tree->count; i++)
+        if (!buried(run, tree->pid[i]))
+            tree->pid[kept++] = tree->pid[i];
+    tree->count = kept;
+    return kept;
 }
 
 void run_signal_all(struct run *run, int number)
