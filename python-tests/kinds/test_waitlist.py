@@ -112,6 +112,29 @@ def test_the_first_goes(new_agent: Make, redis_server: Server, kind: str, how: s
         lock.release(owner).ok
 
 
+@pytest.mark.parametrize("kind", EXCLUSIVE)
+@pytest.mark.parametrize("how", ["cancelled", "timed out", "gate", "closed"])
+def test_all_go(new_agent: Make, redis_server: Server, kind: str, how: str) -> None:
+    """The process leaves the line, although the last to go has never asked: who comes later does not wait for it."""
+    client, rival = new_agent().open(redis_server, **PATIENT), new_agent().open(redis_server, **PATIENT)
+    lock, other = blocked(client, kind)[0], one(rival, kind)
+    lock.submit_acquire(1, -1, 1).ok
+    until(lambda: subscribed(redis_server))
+    for owner in (2, 3, 4):
+        lock.submit_acquire(owner, 300 if how == "timed out" else -1, owner).ok
+    if how in ("cancelled", "timed out"):
+        lock.cancel(1).ok
+    for owner in (2, 3, 4) if how == "cancelled" else ():
+        lock.cancel(owner).ok
+    if how == "gate":
+        other.close_gate(60_000).ok
+    if how == "closed":
+        client.close(5000).ok
+    told = events(client, *ENDS)
+    assert {next(told).owner for _ in range(4)} == {1, 2, 3, 4}
+    until(lambda: not redis_server.command("EXISTS", "dlock_turns:{lock}"))
+
+
 @pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
 def test_the_few_do_not_wait_for_the_many(new_agent: Make, redis_server: Server, kind: str) -> None:
     client = new_agent().open(redis_server, **PATIENT)

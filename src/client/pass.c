@@ -230,17 +230,19 @@ static int others_in(const struct dli_link *list, const struct dli_link *own)
     return list->next != list && !(own && list->next == own && own->next == list);
 }
 
-/* Whether others of this process go on waiting for the same. */
-static int others_wait(const struct dli_entry *entry)
+/* Whether others of this process go on waiting for the same. If so, and entry asks for nothing itself, number is noted. */
+static int others_wait(const struct dli_entry *entry, int64_t number, int asks)
 {
     struct dli_waitlist *list = entry->parent->waitlist;
     const struct dli_link *own = entry->member ? &entry->member->link : NULL;
-    const struct dli_group *group;
+    struct dli_group *group;
     int wait = 0;
 
     pthread_mutex_lock(&list->mutex);
     if ((group = dli_group_of(list, entry)))
         wait = others_in(&group->active, own) || others_in(&group->parked, own);
+    if (wait && !asks)
+        group->stays = number;
     pthread_mutex_unlock(&list->mutex);
     return wait;
 }
@@ -249,7 +251,8 @@ void dli_turns_tell(const struct dli_entry *entry, struct dli_exchange *exchange
 {
     const struct dli_turns *turns = entry->turns;
 
-    exchange->stays = entry->m.rules->called && exchange->wish.drop && others_wait(entry);
+    exchange->stays = entry->m.rules->called && exchange->wish.drop && !entry->m.closed &&
+                      others_wait(entry, exchange->wish.drop, exchange->wish.want != 0);
     if (!turns || exchange->wish.drop != turns->number)
         return;
     exchange->served = turns->next;

@@ -216,6 +216,17 @@ static void pass_on(struct dli_entry *entry, struct dli_group *group, int64_t co
         promote(entry, group, count < INT_MAX ? (int)count : INT_MAX);
 }
 
+/* The last waiter has gone, and the server has heard that the process stays in line: that drop, to be repeated; or 0. */
+static int64_t last_words(struct dli_group *group, const struct dli_entry *entry)
+{
+    int64_t number = group->stays;
+
+    if (!dli_list_empty(&group->active) || !dli_list_empty(&group->parked))
+        return 0;
+    group->stays = 0;
+    return dli_mutex_known(&entry->m) || entry->m.active->drop.number ? 0 : number; /* else its own tells */
+}
+
 /*
  * A wait has ended. Where many are cancelled, or time out, each new first one would ask, and leave. So it asks a moment later,
  * unless a message comes before.
@@ -223,6 +234,7 @@ static void pass_on(struct dli_entry *entry, struct dli_group *group, int64_t co
 static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t count, int64_t now)
 {
     struct dli_waiting *member = entry->member;
+    int64_t stays;
 
     pthread_mutex_lock(&list->mutex);
     take_out(member);
@@ -233,9 +245,12 @@ static void leave(struct dli_waitlist *list, struct dli_entry *entry, int64_t co
         member->group->rest_until = now + REST;
     if (!member->parked)
         pass_on(entry, member->group, count);
+    stays = last_words(member->group, entry);
     entry->member = NULL;
     pthread_mutex_unlock(&list->mutex);
     free(member);
+    if (stays && dli_active_make(&entry->m) == 0)
+        dli_mutex_drop(&entry->m, stays, dli_mutex_place(&entry->m), now);
 }
 
 static void stranger_leaves(struct dli_waitlist *list, struct dli_entry *entry)
@@ -304,6 +319,8 @@ void dli_waitlist_sent(struct dli_entry *entry, int64_t want)
     if (entry->kind->own_channel && want)
         dli_waitlist_number(entry->parent->waitlist, member, want);
     member->heard = member->group->messages;
+    if (want)
+        member->group->stays = 0;
     pthread_mutex_unlock(&entry->parent->waitlist->mutex);
 }
 

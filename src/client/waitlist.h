@@ -38,7 +38,9 @@ struct dli_group {
     int64_t due;         /* so many parked members are to become active: dli_waitlist_visit */
     int64_t turn;        /* how long the last turn of this process was */
     int64_t yield_until; /* until then other processes have their turn; 0: now */
-    int64_t rest_until;  /* until then nobody new asks: a wait has just ended, and more may end */
+    int64_t
+        stays; /* the number that was dropped although the process stays in line, and nobody has asked since; or 0 */
+    int64_t rest_until; /* until then nobody new asks: a wait has just ended, and more may end */
     struct dli_link active, parked;
     struct dli_link *near; /* in parked, or its head: the one that was put there last */
 };
