@@ -702,7 +702,8 @@ int64_t dlock_lock_id(const dlock_lock *lock);
  *
  * With the option interruptible the call ends with DLOCK_INTERRUPTED when a signal was handled, and after each second
  * of waiting, because a signal may come before the wait begins. The request keeps its place. Call again, or
- * dlock_lock_submit_acquire, to go on waiting; or cancel it.
+ * dlock_lock_submit_acquire, to go on waiting; or cancel it. Without that it ends when wait_ms is over, and a grant that
+ * it got goes back.
  * Errors: DLOCK_BUSY (wait_ms is 0), DLOCK_TIMED_OUT, DLOCK_CANCELLED, DLOCK_INTERRUPTED, DLOCK_CLOSED,
  * DLOCK_GATE_CLOSED, DLOCK_UPGRADE_REFUSED (a write lock for an owner that reads), DLOCK_WRONG_KIND,
  * DLOCK_QUARANTINED, DLOCK_LEASE_REFUSED (longer than the quarantine), DLOCK_NOT_REPLICATED, DLOCK_SERVER_FORGOT,

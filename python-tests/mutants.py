@@ -642,6 +642,25 @@ PARKED = (
     (Mutant(1412, "each waiter meets the closed gate by itself", edits=(
         ("client/waitlist.c", "entry->due |= DLI_DUE_GATE;", "entry->due |= 0;"),
     )), "api/test_parked.py", "test_all_waits_end and gate"),
+    (Mutant(1417, "the last waiter leaves its process in line", edits=(
+        ("client/pass.c", "        group->stays = number;\n", "        group->stays = 0 * number;\n"),
+    )), "kinds/test_waitlist.py", "test_all_go and cancelled"),
+)  # fmt: skip
+
+# Found by test_interrupted.py, of claims whose callers were interrupted.
+INTERRUPTED = (
+    (Mutant(1413, "who was interrupted comes back to its first free place", edits=(
+        ("client/hold.c", "__atomic_load_n(&parent->interrupted, __ATOMIC_ACQUIRE) > 0 &&", "__atomic_load_n(&parent->interrupted, __ATOMIC_ACQUIRE) < 0 &&"),
+    )), "api/test_interrupted.py", "another_place"),
+    (Mutant(1414, "a claim of other permits is taken over", edits=(
+        ("client/hold.c", "entry->m.rules->permits == permits;", "permits > 0;"),
+    )), "api/test_interrupted.py", "comes_back_for_more"),
+    (Mutant(1415, "a grant of a caller that never comes back stays", edits=(
+        ("client/submit.c", "    else if (waiter->claim.state == DLI_CLAIM_HELD && waiter->interrupted)\n", "    else if (waiter->claim.state == DLI_CLAIM_HELD && waiter->interrupted && now < 0)\n"),
+    )), "api/test_interrupted.py", "never_comes_back and mutex"),
+    (Mutant(1416, "the wait of a caller that never comes back goes on", edits=(
+        ("client/submit.c", "    if (waiter->claim.until == DLI_NEVER)\n", "    if (waiter->claim.until)\n"),
+    )), "api/test_interrupted.py", "never_comes_back and mutex"),
 )  # fmt: skip
 
 OUT_OF_TURN = (

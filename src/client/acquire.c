@@ -193,16 +193,13 @@ dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh
     dli_waiter_unref(fresh);
     dli_waiter_unref(fresh);
     if (claim->state == DLI_CLAIM_HELD) {
-        if (found->interrupted)
-            claim->count--;
-        found->interrupted = 0;
+        claim->count -= dli_waiter_resume(found);
         *token = claim->token;
         return DLOCK_OK;
     }
-    if (!found->interrupted)
+    if (!dli_waiter_resume(found))
         return DLOCK_INVALID_ARGUMENT;
     claim->until = until;
-    found->interrupted = 0;
     dli_acquire_expect(found);
     __atomic_add_fetch(&found->refs, 1, __ATOMIC_RELAXED);
     *waiter = found;
@@ -225,14 +222,6 @@ dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, 
     return dli_acquire_report(waiter->entry, status, reason);
 }
 
-/* entry.mutex held: the claim goes on without its caller. */
-static void interrupted(struct dli_waiter *waiter)
-{
-    waiter->notify = DLI_NOTIFY_NOBODY;
-    waiter->interrupted = 1;
-    dli_mutex_loosen(&waiter->entry->m, &waiter->claim);
-}
-
 dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
                          int64_t *token, dlock_error *reason)
 {
@@ -253,7 +242,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
         if (sure)
             *token = waiter->claim.token;
         else if (status == DLOCK_INTERRUPTED)
-            interrupted(waiter);
+            dli_waiter_interrupt(waiter, dli_now());
         else
             status = dli_acquire_answer(waiter, status, token, reason);
     }
@@ -340,9 +329,7 @@ dlock_status dli_acquire_local(struct dli_entry *entry, const struct dli_terms *
     if (claim) {
         struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
 
-        if (waiter->interrupted)
-            claim->count--;
-        waiter->interrupted = 0;
+        claim->count -= dli_waiter_resume(waiter);
         *token = claim->token;
     }
     dli_entry_unlock(entry);

@@ -304,6 +304,14 @@ void dli_waiter_unlimit(struct dli_waiter *waiter);
 /* That timer fired. */
 void dli_waiter_overtime(struct dli_timer *timer, int64_t now);
 
+/*
+ * entry.mutex held: a signal interrupted the caller of this claim, which goes on without it for as long as the caller would have
+ * waited. What it is granted goes back then, unless its owner has called again.
+ * resume: 1: it was interrupted, and is not any more: its owner has called again, or it is over.
+ */
+void dli_waiter_interrupt(struct dli_waiter *waiter, int64_t now);
+int dli_waiter_resume(struct dli_waiter *waiter);
+
 /* ---- renewal.c */
 
 /* What the watchdog needs of the client: the rows of renewals, their results, and the end of a thread. */

@@ -95,6 +95,7 @@ struct dli_entry {
     int64_t followed;          /* the grant number whose own channel is subscribed to */
     int64_t highest;           /* atomic: the highest token of the holds of this parent */
     int64_t gate_told;         /* atomic: what the holds of this parent are told of the gate; gate.c */
+    int64_t interrupted;       /* atomic: acquisitions in the holds of this parent that were interrupted */
     struct dli_entry *heir;    /* it got the grant of this one; its mutex is held, and released after this one's */
     struct dli_turns *turns;   /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */
 };
@@ -163,7 +164,7 @@ struct dli_waiter {
     int8_t risk_queued;      /* atomic: an AT_RISK event of it was not read yet: no second one is posted */
     uint8_t notify : 2;      /* DLI_NOTIFY_* */
     uint8_t sleeping : 2;    /* DLI_AWAKE, ... */
-    uint8_t interrupted : 1; /* a signal interrupted its caller, who may call again */
+    uint8_t interrupted : 1; /* a signal interrupted its caller, who may call again: dli_waiter_interrupt */
     uint8_t last_used : 1;   /* last was posted */
 };
 

@@ -12,32 +12,64 @@
 
 /* ---- which hold a call is about */
 
-/* Reserve the slot when a new acquisition may begin in it, or an interrupted one goes on there. 0: neither. */
-static int take_slot(struct dli_entry *entry, int64_t owner)
+/* Reserve the slot when a new acquisition may begin in it. 0: none may. */
+static int take_slot(struct dli_entry *entry)
 {
-    struct dli_claim *claim;
     int free;
 
     dli_entry_lock(entry);
-    claim = dli_mutex_find(&entry->m, owner);
     free = !entry->reserved && dli_mutex_idle(&entry->m);
-    if (claim && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted)
-        free = 1;
     entry->reserved = (int8_t)(entry->reserved | free);
     dli_entry_unlock(entry);
     return free;
 }
 
-/* The first free slot of owner, reserved and with a ref. NULL without memory. */
-static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+/* The same, when an acquisition of owner of so many permits was interrupted there. */
+static int take_again(struct dli_entry *entry, int64_t owner, int64_t permits)
+{
+    struct dli_claim *claim;
+    int takes;
+
+    dli_entry_lock(entry);
+    claim = dli_mutex_find(&entry->m, owner);
+    takes = claim && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted && !entry->reserved &&
+            entry->m.rules->permits == permits;
+    entry->reserved = (int8_t)(entry->reserved | takes);
+    dli_entry_unlock(entry);
+    return takes;
+}
+
+/* The slot in which an acquisition of owner was interrupted, reserved and with a ref. NULL: there is none. */
+static struct dli_entry *interrupted_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                          int64_t permits)
+{
+    struct dli_entry *entry;
+
+    for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
+        if (take_again(entry, owner, permits))
+            return entry;
+        dli_entry_unref(entry);
+    }
+    return NULL;
+}
+
+/*
+ * The slot for an acquisition of owner, reserved and with a ref: the one in which it was interrupted, wherever that is, else the
+ * first free one. NULL without memory.
+ */
+static struct dli_entry *free_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                   int64_t permits)
 {
     struct dli_entry *before = NULL, *entry;
 
+    if (__atomic_load_n(&parent->interrupted, __ATOMIC_ACQUIRE) > 0 &&
+        (entry = interrupted_slot(parent, kind, owner, permits)))
+        return entry;
     for (int64_t slot = 0;; slot++) {
         entry = dli_entry_child(parent, kind, owner, slot, before);
         if (before)
             dli_entry_unref(before);
-        if (!entry || take_slot(entry, owner))
+        if (!entry || take_slot(entry))
             return entry;
         before = entry;
     }
@@ -96,7 +128,7 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     if (kind->id == DLOCK_KIND_WRITE && number_of(parent, DLOCK_KIND_READ, owner, 0) &&
         !number_of(parent, DLOCK_KIND_WRITE, owner, 0))
         return DLOCK_UPGRADE_REFUSED;
-    *ret = kind->slots ? free_slot(parent, kind, owner) : dli_entry_child(parent, kind, owner, 0, NULL);
+    *ret = kind->slots ? free_slot(parent, kind, owner, permits) : dli_entry_child(parent, kind, owner, 0, NULL);
     if (!*ret)
         return DLOCK_OUT_OF_MEMORY;
     dli_entry_lock(*ret);

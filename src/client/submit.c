@@ -11,6 +11,31 @@
 
 /* ---- the timer that ends a wait */
 
+/*
+ * entry.mutex held: the lock was granted after its owner's call was interrupted, and the owner does not know. Release it in the
+ * background.
+ */
+static void give_back(struct dli_waiter *waiter, int64_t until, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+    struct dli_claim *ended;
+
+    dli_waiter_resume(waiter);
+    if (dli_hold_release(entry, waiter->claim.owner, now, until, 1, &ended) != DLOCK_WOULD_BLOCK && ended) {
+        dli_waiter_deliver(entry, now);
+        dli_waiter_unref(waiter);
+    }
+}
+
+/* entry.mutex held: the time of a wait is over. */
+static void end_wait(struct dli_waiter *waiter, int64_t now)
+{
+    if (waiter->claim.state == DLI_CLAIM_WAITING)
+        dli_mutex_give_up(&waiter->entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
+    else if (waiter->claim.state == DLI_CLAIM_HELD && waiter->interrupted)
+        give_back(waiter, now + waiter->entry->m.rules->attempt, now);
+}
+
 void dli_waiter_overtime(struct dli_timer *timer, int64_t now)
 {
     struct dli_wait *wait = DLI_OBJECT(timer, struct dli_wait, timer);
@@ -21,15 +46,15 @@ void dli_waiter_overtime(struct dli_timer *timer, int64_t now)
     dli_entry_ref(entry); /* the reader of the event may drop the waiter, and its ref, while the mutex is released */
     dli_entry_lock(entry);
     entry->surplus++;
-    if (now < waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING &&
+    if (now < waiter->claim.until && (waiter->claim.state == DLI_CLAIM_WAITING || waiter->interrupted) &&
         dli_loop_set_timer(dli_entry_loop(entry), timer, waiter->claim.until, now)) {
         dli_entry_unlock(entry);
         return;
     }
     if ((notice = dli_waiter_notice(waiter)) && notice->wait == wait)
         notice->wait = NULL;
-    if (now >= waiter->claim.until && waiter->claim.state == DLI_CLAIM_WAITING)
-        dli_mutex_give_up(&entry->m, &waiter->claim, dli_waiter_overdue(waiter), now);
+    if (now >= waiter->claim.until)
+        end_wait(waiter, now);
     dli_entry_pump(entry, now);
     free(wait);
     dli_waiter_unref_locked(waiter);
@@ -68,6 +93,49 @@ void dli_waiter_unlimit(struct dli_waiter *waiter)
         free(wait);
         dli_waiter_unref_locked(waiter);
     }
+}
+
+/* ---- calls that were interrupted */
+
+/* Whoever looks for such a claim looks only when there is one. */
+static void count_interrupted(const struct dli_waiter *waiter, int by)
+{
+    struct dli_entry *parent = waiter->entry->parent;
+
+    if (parent)
+        __atomic_add_fetch(&parent->interrupted, by, __ATOMIC_ACQ_REL);
+}
+
+void dli_waiter_interrupt(struct dli_waiter *waiter, int64_t now)
+{
+    struct dli_entry *entry = waiter->entry;
+
+    waiter->notify = DLI_NOTIFY_NOBODY;
+    waiter->interrupted = 1;
+    count_interrupted(waiter, 1);
+    dli_mutex_loosen(&entry->m, &waiter->claim);
+    if (waiter->claim.until == DLI_NEVER)
+        return;
+    if ((waiter->notice = dli_notice_new(waiter->claim.until))) {
+        dli_waiter_limit(waiter, now);
+        return;
+    }
+    dli_mutex_give_up(&entry->m, &waiter->claim, DLOCK_OUT_OF_MEMORY, now); /* nothing would end it */
+    dli_entry_pump(entry, now);
+}
+
+int dli_waiter_resume(struct dli_waiter *waiter)
+{
+    if (!waiter->interrupted)
+        return 0;
+    waiter->interrupted = 0;
+    count_interrupted(waiter, -1);
+    if (waiter->last_used)
+        return 1;
+    dli_waiter_unlimit(waiter);
+    dli_notice_free(waiter->notice);
+    waiter->notice = NULL;
+    return 1;
 }
 
 /* ---- submitted calls */
@@ -121,9 +189,8 @@ static void reentered(struct dli_waiter *fresh, const struct dli_claim *held)
  */
 static dlock_status go_on(struct dli_waiter *found, struct dli_waiter *fresh, int64_t now)
 {
-    int interrupted = found->interrupted;
+    int interrupted = dli_waiter_resume(found);
 
-    found->interrupted = 0;
     if (found->claim.state == DLI_CLAIM_HELD) {
         found->claim.count -= interrupted;
         reentered(fresh, &found->claim);
@@ -332,27 +399,6 @@ dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *
 
 /* ---- the end of a wait */
 
-/*
- * entry.mutex held: the lock was granted after owner's call was interrupted, and owner does not know. Release it in
- * the background. Otherwise DLOCK_NOT_HELD.
- */
-static dlock_status give_back(struct dli_entry *entry, const struct dli_terms *terms, struct dli_claim *claim,
-                              int64_t now)
-{
-    struct dli_waiter *waiter = DLI_OBJECT(claim, struct dli_waiter, claim);
-    struct dli_claim *ended;
-
-    if (claim->state != DLI_CLAIM_HELD || !waiter->interrupted)
-        return DLOCK_NOT_HELD;
-    waiter->interrupted = 0;
-    if (dli_hold_release(entry, claim->owner, now, now + terms->release_timeout, 1, &ended) != DLOCK_WOULD_BLOCK &&
-        ended) {
-        dli_waiter_deliver(entry, now);
-        dli_waiter_unref(waiter);
-    }
-    return DLOCK_OK;
-}
-
 dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner)
 {
     dlock_status status = DLOCK_NOT_HELD;
@@ -364,8 +410,9 @@ dlock_status dli_submit_cancel(struct dli_entry *entry, const struct dli_terms *
     if (claim && claim->state == DLI_CLAIM_WAITING) {
         dli_mutex_give_up(&entry->m, claim, DLOCK_CANCELLED, now);
         status = DLOCK_OK;
-    } else if (claim) {
-        status = give_back(entry, terms, claim, now);
+    } else if (claim && claim->state == DLI_CLAIM_HELD && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted) {
+        give_back(DLI_OBJECT(claim, struct dli_waiter, claim), now + terms->release_timeout, now);
+        status = DLOCK_OK;
     }
     dli_entry_pump(entry, now);
     dli_entry_unlock(entry);

@@ -46,6 +46,7 @@ static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
+    dli_waiter_resume(waiter);
     free((struct dli_limits *)waiter->claim.limits);
     dli_notice_free(dli_waiter_notice(waiter));
     free(waiter);
@@ -365,8 +366,10 @@ static void settle(struct dli_waiter *waiter, int64_t now)
     } else if (waiter->notify == DLI_NOTIFY_CALLER) {
         notify_caller(waiter, granted);
     }
-    if (!granted)
-        dli_waiter_unref_locked(waiter);
+    if (granted)
+        return;
+    dli_waiter_resume(waiter);
+    dli_waiter_unref_locked(waiter);
 }
 
 void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
@@ -381,6 +384,7 @@ void dli_waiter_deliver(struct dli_entry *entry, int64_t now)
         if (what & DLI_REPORT_AT_RISK)
             post_risk(waiter, now);
         if (what & DLI_REPORT_LOST) {
+            dli_waiter_resume(waiter);
             dli_client_count(entry->client, DLOCK_STAT_LOST, 1);
             dli_metrics_hold(&entry->client->metrics, now - waiter->claim.held_since, entry->m.turns);
             post(waiter, last(waiter, now), 0);

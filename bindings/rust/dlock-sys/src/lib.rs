@@ -360,7 +360,8 @@ extern "C" {
     ///
     /// With the option interruptible the call ends with `DLOCK_INTERRUPTED` when a signal was handled, and after
     /// each second of waiting, because a signal may come before the wait begins. The request keeps its place. Call
-    /// again, or `dlock_lock_submit_acquire`, to go on waiting; or cancel it.
+    /// again, or `dlock_lock_submit_acquire`, to go on waiting; or cancel it. Without that it ends when `wait_ms`
+    /// is over, and a grant that it got goes back.
     pub fn dlock_lock_acquire(lock: *mut dlock_lock, owner: i64, wait_ms: i64, ret_token: *mut i64, reterr: *mut dlock_error) -> dlock_status;
     /// Release one hold of owner. The last release gives the lock to the next waiter. After any answer, owner holds
     /// nothing at this level.

@@ -398,7 +398,8 @@ impl Lock {
     ///
     /// With the option interruptible the call ends with `DLOCK_INTERRUPTED` when a signal was handled, and after
     /// each second of waiting, because a signal may come before the wait begins. The request keeps its place. Call
-    /// again, or `dlock_lock_submit_acquire`, to go on waiting; or cancel it.
+    /// again, or `dlock_lock_submit_acquire`, to go on waiting; or cancel it. Without that it ends when `wait_ms`
+    /// is over, and a grant that it got goes back.
     pub fn acquire(&self, owner: i64, wait_ms: i64) -> Result<i64, Error> {
         let mut ret_token = 0;
         call(|reterr| unsafe { sys::dlock_lock_acquire(self.0.as_ptr(), owner, wait_ms, &mut ret_token, reterr) })?;
