@@ -312,6 +312,9 @@ void dli_waiter_overtime(struct dli_timer *timer, int64_t now);
 void dli_waiter_interrupt(struct dli_waiter *waiter, int64_t now);
 int dli_waiter_resume(struct dli_waiter *waiter);
 
+/* The same of a waiter without refs: nobody knows it, and no timer has it. */
+void dli_waiter_uncount(struct dli_waiter *waiter);
+
 /* ---- renewal.c */
 
 /* What the watchdog needs of the client: the rows of renewals, their results, and the end of a thread. */

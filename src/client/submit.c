@@ -98,12 +98,19 @@ void dli_waiter_unlimit(struct dli_waiter *waiter)
 /* ---- calls that were interrupted */
 
 /* Whoever looks for such a claim looks only when there is one. */
-static void count_interrupted(const struct dli_waiter *waiter, int by)
+static void set_interrupted(struct dli_waiter *waiter, unsigned on)
 {
     struct dli_entry *parent = waiter->entry->parent;
 
+    waiter->interrupted = on & 1;
     if (parent)
-        __atomic_add_fetch(&parent->interrupted, by, __ATOMIC_ACQ_REL);
+        __atomic_add_fetch(&parent->interrupted, on ? 1 : -1, __ATOMIC_ACQ_REL);
+}
+
+void dli_waiter_uncount(struct dli_waiter *waiter)
+{
+    if (waiter->interrupted)
+        set_interrupted(waiter, 0);
 }
 
 void dli_waiter_interrupt(struct dli_waiter *waiter, int64_t now)
@@ -111,8 +118,7 @@ void dli_waiter_interrupt(struct dli_waiter *waiter, int64_t now)
     struct dli_entry *entry = waiter->entry;
 
     waiter->notify = DLI_NOTIFY_NOBODY;
-    waiter->interrupted = 1;
-    count_interrupted(waiter, 1);
+    set_interrupted(waiter, 1);
     dli_mutex_loosen(&entry->m, &waiter->claim);
     if (waiter->claim.until == DLI_NEVER)
         return;
@@ -128,8 +134,7 @@ int dli_waiter_resume(struct dli_waiter *waiter)
 {
     if (!waiter->interrupted)
         return 0;
-    waiter->interrupted = 0;
-    count_interrupted(waiter, -1);
+    set_interrupted(waiter, 0);
     if (waiter->last_used)
         return 1;
     dli_waiter_unlimit(waiter);

@@ -46,7 +46,7 @@ static int drop_ref(struct dli_waiter *waiter)
 {
     if (__atomic_sub_fetch(&waiter->refs, 1, __ATOMIC_ACQ_REL) > 0)
         return 0;
-    dli_waiter_resume(waiter);
+    dli_waiter_uncount(waiter);
     free((struct dli_limits *)waiter->claim.limits);
     dli_notice_free(dli_waiter_notice(waiter));
     free(waiter);
