@@ -875,22 +875,33 @@ DLOCK_API
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 
 /*
- * Export the grant of owner as *ret_size bytes. Another process can adopt them before the lease ends. Afterwards owner
- * holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
- * Errors: DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL, DLOCK_BUSY when the hold is nested.
- * Threads: any. Blocks: never. Since: 0.1
+ * Export the grant of owner as *ret_size bytes. Another process can adopt them before the lease ends, which counts from this
+ * call. The bytes are a secret that works once: whoever has them first gets the lock. The server keeps a hash of them, and
+ * nothing else that it shows helps to adopt. On DLOCK_OK owner holds nothing here any more, and nothing is renewed. On any
+ * other status owner holds as before, unless the lock is lost, and nobody can adopt: no outcome is open. 512 bytes beyond the
+ * name always suffice.
+ * Errors: DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUFFER_TOO_SMALL, DLOCK_BUSY when the hold is nested or is being exported.
+ * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
                                      dlock_error *reterr);
 
 /*
+ * As dlock_lock_export_grant, but the result comes as an event, and the bytes are its data (dlock_event_data).
+ * Threads: any. Blocks: never. Since: 0.1
+ */
+DLOCK_API
+dlock_status dlock_lock_submit_export_grant(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
+
+/*
  * Take over a grant that dlock_lock_export_grant gave out for the same name. It keeps its token. The first client gets
- * it. DLOCK_UNREACHABLE leaves open what the server did; the adoption is then undone in the background. Any client may
- * then adopt the bytes until the lease ends; this client need not wait for the undo.
- * Errors: DLOCK_INVALID_GRANT when the bytes are no such grant, DLOCK_LOST when the lease ended meanwhile or another
- * client was first, DLOCK_BUSY when this process holds the lock, waits for it, or undoes the adoption of another grant,
- * DLOCK_SERVER_FORGOT when this client has had a higher token; the grant then goes back.
+ * it. Token and lease are what the server was told at the export. DLOCK_UNREACHABLE leaves open what the server did; the
+ * adoption is then undone in the background. Any client may then adopt the bytes until the lease ends; this client need not
+ * wait for the undo.
+ * Errors: DLOCK_INVALID_GRANT when the bytes are no such grant or any of them was changed, DLOCK_LOST when the lease ended
+ * meanwhile or another client was first, DLOCK_BUSY when this process holds the lock, waits for it, or undoes the adoption of
+ * another grant, DLOCK_SERVER_FORGOT when this client has had a higher token; the grant then goes back.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

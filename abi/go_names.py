@@ -64,6 +64,7 @@ is Lock with a limit of wait, after which it returns ErrTimedOut. A wait of 0 is
     "lock_submit_extend": [("Grant", "Extend", """
 sets the lease: the server keeps the lock for lease from now and from each later renewal. ErrNotHeld, ErrLost.""")],
     "lock_submit_inspect": [],
+    "lock_submit_export_grant": [],
     "lock_submit_adopt_grant": [],
     "lock_submit_force_release": [("Lock", "ForceUnlock", """
 takes the lock from its holder, in any process. Others may acquire it at once; the old holder learns of the loss at its next

@@ -38,6 +38,7 @@ Take the lock from its holder, in any process. False when it was free."""),
 End all waits for the lock, in all processes, with GateClosed, and refuse new ones for ttl seconds."""),
     "lock_open_gate": ("open_gate", "UNCHANGED", "Open the gate that close_gate closed. False when it was open."),
     "lock_inspect": ("inspect", "", "Ask the server who holds the lock."),
+    "lock_export_grant": ("", "", ""),
     "lock_adopt_grant": ("adopt_grant", "", """
 Take over an exported grant of this lock. Returns its token. InvalidGrant, Busy; Lost: too late."""),
     "semaphore_set": ("set_permits", "UNCHANGED", """

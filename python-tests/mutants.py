@@ -553,6 +553,11 @@ WRONG_SERVER = (
     )),
 )  # fmt: skip
 
+# Found by test_transfer.py, of a copy of a request that comes late.
+EXPORT = Mutant(609, "an export forgets the number: a request for it may be under way", edits=(
+    ("redis/scripts/shared/export.lua", "bury(owner)\n", ""),
+))  # fmt: skip
+
 # Found by test_unasked.py, of replies that nobody asked for.
 UNASKED = (
     Mutant(606, "a private connection is not looked at before a call", edits=(

@@ -700,10 +700,17 @@ func (lock *cLock) submitInspect(tag int64) error {
 
 func (lock *cLock) exportGrant(owner int64, buffer []byte) (int, error) {
 	var retSize C.size_t
-	box := quick.take()
-	err := quick.done(box, Status(C.dlock_lock_export_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
+	box := blocking.take()
+	err := blocking.done(box, Status(C.dlock_lock_export_grant(lock.pointer(), C.int64_t(owner), (*C.uint8_t)(first(buffer)), C.size_t(len(buffer)), &retSize, box.pointer())))
 	runtime.KeepAlive(lock)
 	return int(retSize), err
+}
+
+func (lock *cLock) submitExportGrant(owner int64, tag int64) error {
+	box := quick.take()
+	err := quick.done(box, Status(C.dlock_lock_submit_export_grant(lock.pointer(), C.int64_t(owner), C.int64_t(tag), box.pointer())))
+	runtime.KeepAlive(lock)
+	return err
 }
 
 func (lock *cLock) adoptGrant(owner int64, grant []byte) (int64, error) {

@@ -594,9 +594,9 @@ def grants_that_are_none(world: World) -> Iterator[Answer]:
     lock, other = world.lock(), world.open().lock("another")
     lock.acquire(1, 0).ok
     grant = grant_of(lock, 1)
-    for bad in (b"", b"x", b"dlock1", b"dlock1 ", grant[:-1], grant + b"x", b"dlock2" + grant[6:],
-                b"dlock1 0 1000 x:1 the lock", b"dlock1 -1 1000 x:1 the lock", b"dlock1 1 99999999999 x:1 the lock", grant * 9,
-                b"dlock1 99999999999999999999 1000 x:1 the lock", b"\0" * 600, b"dlock1 1 1000 " + b"x" * 400 + b" the lock"):  # fmt: skip
+    for bad in (b"", b"x", b"dlock2", b"dlock2 ", grant[:-1], grant + b"x", b"dlock1" + grant[6:],
+                b"dlock2 0 1000 x:1 the lock", b"dlock2 -1 1000 x:1 the lock", b"dlock2 1 99999999999 x:1 the lock", grant * 9,
+                b"dlock2 99999999999999999999 1000 x:1 the lock", b"\0" * 600, b"dlock2 1 1000 " + b"x" * 400 + b" the lock"):  # fmt: skip
         yield lock.adopt(2, bad)
     assert other.adopt(2, grant).status == "INVALID_GRANT"
     assert lock.adopt(2, grant).ok.token > 0

@@ -12,6 +12,7 @@ from harness.build import BUILD, ROOT
 from harness.cluster import Cluster
 from harness.proxy import Proxy
 from harness.quorum import Quorum
+from harness.resp import parse
 from harness.steps.scripts import SHA, runs, teach
 from harness.server import Server
 
@@ -171,13 +172,120 @@ def test_a_request_that_comes_after_its_undo(new_agent: Make, new_proxy: Callabl
     other.adopt(1, grant).ok
 
 
-@pytest.mark.parametrize("token", [0, 2**53, 10**16, 10**17 - 1, 10**30])
-def test_a_token_that_is_none(new_agent: Make, redis_server: Server, token: int) -> None:
-    """The bytes are refused, even if the server would accept the owner; the grant itself stays valid."""
+@pytest.mark.parametrize("token", [0, 5, 2**53 - 2, 2**53, 10**16, 10**17 - 1, 10**30])
+def test_another_token(new_agent: Make, redis_server: Server, token: int) -> None:
+    """The bytes are refused; the grant itself stays valid."""
     giver, taker = (new_agent().open(redis_server).lock("lock", lease_ms=20_000) for _ in range(2))
     grant = given(giver)
-    assert taker.adopt(1, b" ".join([b"dlock1", b"%d" % token, *grant.split(b" ")[2:]])).status == "INVALID_GRANT"
+    assert taker.adopt(1, b" ".join([b"dlock2", b"%d" % token, *grant.split(b" ")[2:]])).status == "INVALID_GRANT"
     assert taker.adopt(1, grant).ok.token == int(grant.split()[1])
+
+
+@pytest.fixture(params=["one server", "cluster", "quorum", "memory"])
+def anywhere(request: pytest.FixtureRequest, redis_server: Server) -> Iterator[Any]:
+    """The URL or the servers of the locks. In memory all clients are of one process."""
+    if request.param == "cluster":
+        with Cluster(3) as cluster:
+            yield cluster
+    elif request.param == "quorum":
+        with Quorum() as quorum:
+            yield quorum
+    else:
+        yield redis_server if request.param == "one server" else "memory://transfer"
+
+
+def test_every_byte_counts(new_agent: Make, anywhere: Any) -> None:
+    """No altered grant is adopted; the grant itself stays valid, and works once."""
+    agent = new_agent()
+    giver, taker, third = (agent.open(anywhere, connects_per_second=1000).lock("lock", lease_ms=60_000) for _ in range(3))
+    grant = given(giver)
+    altered = {bytes(grant[:at]) + bytes([byte]) + bytes(grant[at + 1 :]) for at in range(len(grant)) for byte in (grant[at] ^ 1, ord("0"), ord(" "))}
+    altered |= {grant[:at] + grant[at + 1 :] for at in range(len(grant))} | {grant[:at] + b"0" + grant[at:] for at in range(len(grant))}
+    altered -= {grant}
+    said = {one: taker.adopt(1, one).status for one in sorted(altered)}
+    assert set(said.values()) <= {"INVALID_GRANT", "LOST"}, said
+    assert set(status for one, status in said.items() if one.split(b" ")[3:4] == grant.split(b" ")[3:4]) == {"INVALID_GRANT"}
+    assert taker.state(1) == "NONE" and giver.acquire(1, 0).status == "BUSY"
+    assert taker.adopt(1, grant).ok.token == int(grant.split()[1])
+    assert third.adopt(1, grant).status == giver.adopt(1, grant).status == "LOST"
+    taker.release(1).ok
+
+
+def test_what_an_inspection_shows_does_not_help(new_agent: Make, anywhere: Any) -> None:
+    """Neither against a holder, nor against the next one after an export."""
+    agent = new_agent()
+    holder, thief = (agent.open(anywhere).lock("lock", lease_ms=60_000) for _ in range(2))
+    until(lambda: holder.acquire(1, 0).status == "OK")
+    for secret in (b"", b"0" * 32 + b" "):
+        shown = thief.inspect().ok.event
+        forged = b"dlock2 %d 60000 %s %slock" % (shown.token, shown.text.encode(), secret)
+        assert thief.adopt(1, forged).status in ("INVALID_GRANT", "LOST") and thief.state(1) == "NONE"
+    assert holder.state(1) == "HELD"
+    grant = holder.export(1, 600).ok.grant
+    shown = thief.inspect().ok.event
+    forged = b"dlock2 %d 60000 %s %s lock" % (shown.token, shown.text.encode(), b"0" * 32)
+    assert thief.adopt(1, forged).status == "INVALID_GRANT"
+    assert thief.adopt(1, bytes.fromhex(grant.replace("%", ""))).ok.token == int(bytes.fromhex(grant.replace("%", "")).split()[1])
+
+
+def test_the_server_does_not_keep_the_secret(new_agent: Make, redis_server: Server) -> None:
+    """Only a hash of it, in one field, which ends with the grant or with the next export."""
+    lock = new_agent().open(redis_server).lock("lock", lease_ms=600)
+    for _ in range(3):
+        grant = given(lock)
+        kept = redis_server.command("HGETALL", "dlock_waiters:{lock}")
+        assert grant.split()[4] not in b" ".join(kept) and kept.count(b"dlock_export") == 1
+        lock.adopt(1, grant).ok
+        lock.release(1).ok
+
+
+def test_an_export_that_is_not_confirmed(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
+    """The owner holds on, and a later export counts. What was sent for the first one does not, however late it comes."""
+    teach(redis_server)
+    proxy = new_proxy(redis_server)
+    giver = new_agent().open(proxy.url, command_timeout_ms=500, connects_per_second=1000).lock("lock", lease_ms=20_000)
+    taker = new_agent().open(redis_server).lock("lock", lease_ms=20_000)
+    giver.acquire(1, 0).ok
+    gate = proxy.up.pause_at(SHA["export"])
+    assert giver.export(1, 600).status == "UNREACHABLE" and giver.state(1) == "HELD"
+    gate.wait(0)
+    while (answer := giver.export(1, 600)).status == "UNREACHABLE":
+        assert giver.state(1) == "HELD"
+    grant = bytes.fromhex(answer.ok.grant.replace("%", ""))
+    before = runs(redis_server)
+    gate.open()
+    until(lambda: runs(redis_server) > before)
+    assert giver.state(1) == "NONE" and taker.adopt(1, grant).ok.token == int(grant.split()[1])
+
+
+def late_copy(new_agent: Make, new_proxy: Callable[..., Proxy], server: Server, library: str = "") -> None:
+    """A copy of the request that acquired arrives when the lock was exported, adopted and released elsewhere."""
+    teach(server)
+    proxy, sent = new_proxy(server), []
+    proxy.up.on(SHA["acquire"], lambda _link, data: sent.append(data))
+    giver = new_agent(**{"LD_PRELOAD": library} if library else {}).open(proxy).lock("lock", lease_ms=20_000)
+    taker, last = (new_agent().open(server).lock("lock", lease_ms=20_000) for _ in range(2))
+    grant = given(giver)
+    taker.adopt(1, grant).ok
+    words, _ = parse(sent[-1], 0)
+    server.command(*words)
+    assert server.command("HKEYS", "lock") != [grant.split()[3]] and server.command("ZCARD", "dlock_queue:{lock}") == 0
+    taker.release(1).ok
+    server.command(*words)
+    assert server.command("EXISTS", "lock") == 0
+    last.acquire(1, 0).ok
+
+
+def test_an_acquire_that_comes_after_the_adoption(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server) -> None:
+    """It gets nothing, and does not stand in line."""
+    late_copy(new_agent, new_proxy, redis_server)
+
+
+@pytest.mark.house
+def test_mutant_that_forgets_the_number(new_agent: Make, new_proxy: Callable[..., Proxy], redis_server: Server, tmp_path: pathlib.Path) -> None:
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.EXPORT))
+    with pytest.raises(AssertionError):
+        late_copy(new_agent, new_proxy, redis_server, library)
 
 
 def test_a_full_server(new_agent: Make, new_server: Callable[..., Server]) -> None:

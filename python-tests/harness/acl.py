@@ -21,7 +21,7 @@ spec.loader.exec_module(embed)
 
 # Feature -> kinds of src/redis/codec/kinds.c, and scripts beside those of the kinds.
 FEATURES: dict[str, tuple[list[str], list[str]]] = {
-    "mutex": (["MUTEX"], ["adopt", "disown", "batch_acquire", "batch_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
+    "mutex": (["MUTEX"], ["export", "adopt", "disown", "batch_acquire", "batch_release"]), "fair": (["FAIR"], []), "read-write": (["READ", "WRITE"], []),
     "semaphore": (["SEMAPHORE"], []), "permit-semaphore": (["PERMIT_SEMAPHORE"], []), "latch": (["LATCH"], []),
     "multi": ([], ["multi_acquire"]), "inspect": ([], ["inspect"]), "gate": ([], ["gate"]), "transaction": ([], []),
 }  # fmt: skip

@@ -470,23 +470,3 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
         *ret_count = count;
     return DLOCK_OK;
 }
-
-dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
-                                     dlock_error *reterr)
-{
-    dlock_status status = dli_lock_ready(lock, &owner, reterr);
-    size_t used = 0;
-
-    if (status != DLOCK_OK)
-        return status;
-    if (!buffer || !ret_size)
-        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
-    if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
-        return dli_lock_cannot(lock, "cannot be handed to another process", reterr);
-    if ((status = dli_lock_needs(lock, DLI_CAN_ADOPT, "grants that move to another process", reterr)) != DLOCK_OK)
-        return status;
-    status = dli_transfer_export(lock->entry, owner, buffer, size, &used);
-    if (status == DLOCK_OK)
-        *ret_size = used;
-    return dli_lock_report(lock->entry, status, NULL, reterr);
-}

@@ -2,6 +2,8 @@
  * operations.c: operations on locks other than acquire and release, blocking and submitted. Arguments are checked
  * here; the work is in client/operation_kinds.c and client/transfer.c.
  */
+#include <string.h>
+
 #include "handles.h"
 
 #define GATE_MOST_MS INT64_C(31536000000)
@@ -216,6 +218,54 @@ dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_er
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, gate(lock, 0, &operation, reterr), &operation, tag, reterr);
+}
+
+/* ---- export a grant */
+
+/* room: as dli_transfer_export says. */
+static dlock_status export(dlock_lock *lock, int64_t owner, size_t room, struct dli_operation **operation,
+                           dlock_error *reterr)
+{
+    dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (lock->terms->kind->id != DLOCK_KIND_MUTEX)
+        return dli_lock_cannot(lock, "cannot be handed to another process", reterr);
+    if ((status = dli_lock_needs(lock, DLI_CAN_ADOPT, "grants that move to another process", reterr)) != DLOCK_OK)
+        return status;
+    *operation = dli_transfer_export(lock->entry, owner, room);
+    return DLOCK_OK;
+}
+
+dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
+                                     dlock_error *reterr)
+{
+    struct dli_operation *operation = NULL;
+    dlock_status status;
+
+    if (!buffer || !ret_size)
+        return dli_fail(reterr, DLOCK_INVALID_ARGUMENT, "exporting needs a buffer and a place for its size");
+    status = export(lock, owner, size ? size : 1, &operation, reterr);
+
+    if (status != DLOCK_OK)
+        return status;
+    if (!operation)
+        return no_memory(lock, reterr);
+    if (dli_operation_execute(operation) == DLOCK_OK) {
+        memcpy(buffer, operation->grant, (size_t)operation->value);
+        *ret_size = (size_t)operation->value;
+    }
+    status = dli_operation_report(operation, reterr);
+    dli_operation_free(operation);
+    return status;
+}
+
+dlock_status dlock_lock_submit_export_grant(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
+{
+    struct dli_operation *operation = NULL;
+
+    return dli_lock_submit(lock, export(lock, owner, 0, &operation, reterr), &operation, tag, reterr);
 }
 
 /* ---- adopt a grant */

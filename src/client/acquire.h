@@ -97,12 +97,6 @@ dlock_status dli_lock_report(const struct dli_entry *entry, dlock_status status,
 /* ---- transfer.c */
 enum { DLI_GRANT_MAX = 512 };
 
-/*
- * Take owner's grant out of this process, as bytes for dli_transfer_adopt. *size is their number, or the size that out
- * needs. DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUSY (held more than once), DLOCK_BUFFER_TOO_SMALL: nothing has changed.
- */
-dlock_status dli_transfer_export(struct dli_entry *entry, int64_t owner, uint8_t *out, size_t room, size_t *size);
-
 /* A new waiter, with one ref for the machine and one for the caller. NULL without memory. */
 struct dli_waiter *dli_acquire_waiter(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner,
                                       int64_t wait, int64_t now);

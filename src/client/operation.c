@@ -85,7 +85,7 @@ static void fill_fields(const struct dli_operation *operation, int64_t field[DLO
     else if (operation->request->verb == DLI_VERB_CHANGE || operation->request->verb == DLI_VERB_CHECK ||
              operation->request->verb == DLI_VERB_LIST)
         field[DLOCK_FIELD_VALUE] = operation->value;
-    else if (operation->value > 0)
+    else if (operation->value > 0 && !operation->grant)
         field[DLOCK_FIELD_TOKEN] = operation->value;
 }
 
@@ -106,6 +106,11 @@ static void read_node(struct dli_node *node, struct dlock_event *event)
         operation->shot.data = operation->request->list.names; /* the event's from here on */
         operation->shot.size = operation->request->list.size;
         operation->request->list.names = NULL;
+    }
+    if (operation->grant && operation->status == DLOCK_OK) {
+        operation->shot.data = operation->grant; /* the same */
+        operation->shot.size = (size_t)operation->value;
+        operation->grant = NULL;
     }
     dli_snapshot_read(&operation->shot, event);
     fill_text(operation, event->text);
@@ -167,6 +172,10 @@ void dli_operation_free(struct dli_operation *operation)
     if (operation->place)
         client->store->ops->place_free(operation->place);
     dli_findings_free(&operation->found);
+    free(operation->grant);
+    if (operation->transfer)
+        explicit_bzero(operation->transfer, sizeof *operation->transfer);
+    free(operation->transfer);
     free(operation);
     dli_client_unref(client);
 }

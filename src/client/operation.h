@@ -41,7 +41,12 @@ struct dli_operation {
     struct dli_entry *hold;    /* with a ref */
     struct dli_waiter *waiter; /* of a grant that is adopted, with both its refs */
     int64_t lease, stamp, number;
-    int64_t token; /* of the hold that is extended */
+    int64_t token; /* of the hold that is extended or exported */
+
+    /* an export or an adoption */
+    struct dli_transfer *transfer; /* NULL: it is another operation */
+    int64_t room;                  /* an export: the most bytes that it may make; 0: any number */
+    char *grant;                   /* an export: those bytes, as many as value says; else NULL */
 
     /* a check */
     struct dli_place *place;
@@ -109,6 +114,13 @@ struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct
                                            struct dli_multi *multi, int64_t owner, int64_t lease);
 
 /* ---- transfer.c */
+
+/*
+ * Offer owner's grant to other processes. DLOCK_OK: it is not held here any more, and grant has what to give them. DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUSY (held more than once, or being exported), DLOCK_BUFFER_TOO_SMALL (room is not
+ * 0, and less), or what a renewal fails with: it is held as before, unless it is lost, and nobody can adopt. NULL without
+ * memory.
+ */
+struct dli_operation *dli_transfer_export(struct dli_entry *entry, int64_t owner, size_t room);
 
 /*
  * The value is the token. DLOCK_INVALID_GRANT when the bytes are not a grant of this lock, or DLOCK_OUT_OF_MEMORY;

@@ -178,9 +178,10 @@ struct dli_mutex {
     struct dli_line_state line;
     uint8_t forgot : 1; /* the server has named a token below tokens.end, and none above it since */
     uint8_t closed : 1;
-    uint8_t parked : 1;   /* waiting claims send nothing, another machine asks for them */
-    uint8_t adopting : 1; /* an adoption is under way: nobody else acquires the lock */
-    uint8_t overdue : 1;  /* the lock lingers, because there was no memory to drop it */
+    uint8_t parked : 1;    /* waiting claims send nothing, another machine asks for them */
+    uint8_t adopting : 1;  /* an adoption is under way: nobody else acquires the lock */
+    uint8_t exporting : 1; /* an export of the holder's grant is under way */
+    uint8_t overdue : 1;   /* the lock lingers, because there was no memory to drop it */
 };
 
 /* Every held lock has one. Before you raise this: does a held lock that nobody waits for need the new member? */
@@ -257,10 +258,16 @@ int dli_mutex_idle(const struct dli_mutex *m);
 void dli_mutex_forget_lost(struct dli_mutex *m);
 
 /*
- * Export: the held claim leaves this process, and nothing is sent. The machine may acquire again. 0, or -1: there is no
- * memory, and nothing changes.
+ * Export of what owner holds, first offered to the server with a request that also renews it. may: whether it may begin now:
+ * DLOCK_OK; DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUSY (held more than once, or being exported). begin: that request is about to
+ * be sent. exported: its answer (kept: 1, 0, or -1: it is unknown) for the hold with this number and token. DLOCK_OK: the
+ * held claim has left this process, and the machine may acquire again. Otherwise the claim stays what it is:
+ * DLOCK_UNREACHABLE (unknown), DLOCK_NOT_HELD (the hold has ended), DLOCK_LOST, DLOCK_BUSY, DLOCK_OUT_OF_MEMORY.
  */
-int dli_mutex_let_go(struct dli_mutex *m, int64_t now);
+dlock_status dli_mutex_may_export(struct dli_mutex *m, int64_t owner, int64_t now);
+void dli_mutex_begin_export(struct dli_mutex *m);
+dlock_status dli_mutex_exported(struct dli_mutex *m, int64_t owner, int64_t number, int64_t token, int kept,
+                                int64_t lease, int64_t stamp, int64_t now);
 
 /* Whether a token is lower than one that was given out here: the server has forgotten. */
 int dli_mutex_falls(const struct dli_mutex *m, int64_t token);
@@ -362,6 +369,7 @@ void dli_mutex_pass(struct dli_mutex *from, struct dli_mutex *to, int64_t token,
 
 /* ---- between the engine's own files */
 
+int dli_mutex_let_go(struct dli_mutex *m, int64_t now); /* the held claim leaves; -1: no memory, nothing changes */
 void dli_mutex_begin_waiting(struct dli_mutex *m, struct dli_claim *claim);           /* last in line; active */
 void dli_mutex_hold(struct dli_mutex *m, struct dli_claim *claim, int64_t now);       /* the claim becomes the holder */
 void dli_mutex_drop(struct dli_mutex *m, int64_t number, int64_t lasts, int64_t now); /* active */

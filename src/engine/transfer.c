@@ -3,6 +3,37 @@
  */
 #include "mutex.h"
 
+dlock_status dli_mutex_may_export(struct dli_mutex *m, int64_t owner, int64_t now)
+{
+    int32_t state = dli_mutex_state(m, owner, now);
+
+    if (state != DLOCK_STATE_HELD && state != DLOCK_STATE_AT_RISK)
+        return state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
+    return m->holder->count > 1 || m->exporting ? DLOCK_BUSY : DLOCK_OK;
+}
+
+void dli_mutex_begin_export(struct dli_mutex *m)
+{
+    m->exporting = 1;
+    dli_mutex_extending(m, m->grant.lease);
+}
+
+dlock_status dli_mutex_exported(struct dli_mutex *m, int64_t owner, int64_t number, int64_t token, int kept,
+                                int64_t lease, int64_t stamp, int64_t now)
+{
+    int has;
+
+    m->exporting = 0;
+    has = kept >= 0 && dli_mutex_extended(m, number, token, kept, lease, stamp, now);
+    if (dli_mutex_state(m, owner, now) == DLOCK_STATE_LOST)
+        return DLOCK_LOST;
+    if (!has)
+        return kept < 0 ? DLOCK_UNREACHABLE : DLOCK_NOT_HELD;
+    if (m->holder->count > 1)
+        return DLOCK_BUSY;
+    return dli_mutex_let_go(m, now) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
+}
+
 int dli_mutex_let_go(struct dli_mutex *m, int64_t now)
 {
     if (dli_active_make(m))

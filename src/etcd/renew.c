@@ -174,7 +174,7 @@ static void next_row(struct dli_job *job)
 
 void dli_etcd_renew(struct dli_job *job)
 {
-    if (job->request.renew.row[0].heir[0]) {
+    if (job->request.renew.row[0].transfer) {
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "on etcd no grant moves to another process");
         return;
     }

@@ -51,6 +51,12 @@ static void grow(struct dli_world *world)
     free(old);
 }
 
+void dli_memory_hold_free(struct dli_memory_hold *hold)
+{
+    free(hold->offer);
+    free(hold);
+}
+
 static void cell_free(struct dli_world *world, struct dli_memory_cell *cell)
 {
     struct dli_memory_cell **at = bucket_of(world, cell->hash);
@@ -61,7 +67,7 @@ static void cell_free(struct dli_world *world, struct dli_memory_cell *cell)
     *at = cell->next;
     world->cells--;
     while ((link = dli_list_pop(&cell->holds)))
-        free(dli_memory_hold_at(link));
+        dli_memory_hold_free(dli_memory_hold_at(link));
     while ((link = dli_list_pop(&cell->line)))
         free(dli_memory_waiter_at(link));
     free(cell);
@@ -249,7 +255,7 @@ void dli_memory_let_go(struct dli_memory_cell *cell, struct dli_memory_hold *hol
 {
     cell->count += cell->there ? hold->permits : 0;
     dli_list_remove(&hold->link);
-    free(hold);
+    dli_memory_hold_free(hold);
 }
 
 /* ---- the line */

@@ -34,6 +34,13 @@ struct dli_place {
     char name[];
 };
 
+/* A hold is offered to whoever has the proof. */
+struct dli_memory_offer {
+    char owner[DLI_OWNER_MAX];
+    char proof[DLI_PROOF_MAX];
+    int64_t attempt, token, lease;
+};
+
 /* One grant. Ends are times of the world; INT64_MAX: it has none. */
 struct dli_memory_hold {
     struct dli_link link;
@@ -44,6 +51,7 @@ struct dli_memory_hold {
     int64_t permits;
     int resting; /* released, and kept for the rest of its shortest time */
     char owner[DLI_OWNER_MAX];
+    struct dli_memory_offer *offer; /* NULL: there was none */
 };
 
 /* A place in line. Of a kind that keeps no order, it is who is told of a change. */
@@ -251,6 +259,9 @@ struct dli_memory_hold *dli_memory_held(const struct dli_memory_cell *cell, cons
 
 /* Add a hold. NULL without memory. */
 struct dli_memory_hold *dli_memory_take(struct dli_memory_cell *cell, const struct dli_kind *kind, const char *owner);
+
+/* Free a hold. */
+void dli_memory_hold_free(struct dli_memory_hold *hold);
 
 /* Remove a hold; permits come back. */
 void dli_memory_let_go(struct dli_memory_cell *cell, struct dli_memory_hold *hold);

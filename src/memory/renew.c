@@ -1,6 +1,7 @@
 /*
  * renew.c: renewals, and the move of a hold to another owner. world.mutex is held.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "inner.h"
@@ -20,15 +21,16 @@ static void extend(const struct dli_world *world, struct dli_memory_hold *hold, 
 static struct dli_memory_hold *find(const struct dli_memory_cell *cell, const struct dli_renewal *row)
 {
     struct dli_memory_hold *hold = dli_memory_held(cell, row->owner);
-    int64_t most = *row->heir ? dli_memory_number(row->heir) : 0;
+    const char *heir = row->transfer ? row->transfer->heir : "";
+    int64_t most = *heir ? dli_memory_number(heir) : 0;
 
-    if (hold || !*row->heir)
+    if (hold || !*heir)
         return hold;
     for (struct dli_link *link = cell->holds.next; link != &cell->holds; link = link->next) {
         int64_t number = dli_memory_number(dli_memory_hold_at(link)->owner);
 
-        if (!dli_memory_hold_at(link)->resting && number >= row->first && number <= most &&
-            memcmp(dli_memory_hold_at(link)->owner, row->heir, DLI_UUID_SIZE) == 0)
+        if (!dli_memory_hold_at(link)->resting && number >= row->transfer->first && number <= most &&
+            memcmp(dli_memory_hold_at(link)->owner, heir, DLI_UUID_SIZE) == 0)
             return dli_memory_hold_at(link);
     }
     return NULL;
@@ -38,9 +40,52 @@ static struct dli_memory_hold *find(const struct dli_memory_cell *cell, const st
 static void move(struct dli_world *world, struct dli_memory_cell *cell, struct dli_memory_hold *hold,
                  const struct dli_renewal *row)
 {
-    memcpy(hold->owner, row->heir, sizeof hold->owner);
+    memcpy(hold->owner, row->transfer->heir, sizeof hold->owner);
     if (dli_memory_gate_closed(world, cell))
         dli_memory_tell_gate(world, cell, row->kind, (cell->gate - dli_memory_now(world)) / DLI_MEMORY_MS + 1);
+}
+
+/* The owner offers its hold. */
+static void offer(const struct dli_world *world, struct dli_memory_hold *hold, struct dli_renewal *row)
+{
+    struct dli_transfer *transfer = row->transfer;
+    struct dli_memory_offer *offer = hold->offer;
+
+    if (offer && strcmp(offer->owner, row->owner) == 0 && offer->attempt >= transfer->attempt &&
+        strcmp(offer->proof, transfer->proof) != 0) {
+        row->kept = 0;
+        transfer->forged = 1;
+        return;
+    }
+    if (!offer && !(offer = hold->offer = malloc(sizeof *offer))) {
+        row->kept = -1;
+        return;
+    }
+    memcpy(offer->owner, row->owner, sizeof offer->owner);
+    memcpy(offer->proof, transfer->proof, sizeof offer->proof);
+    offer->attempt = transfer->attempt;
+    offer->token = transfer->token;
+    offer->lease = transfer->lease;
+    extend(world, hold, row->lease);
+}
+
+/* The heir takes the hold, if the owner has offered it and the proof is right. */
+static void adopt(struct dli_world *world, struct dli_memory_cell *cell, struct dli_memory_hold *hold,
+                  struct dli_renewal *row)
+{
+    struct dli_transfer *transfer = row->transfer;
+    const struct dli_memory_offer *offer = hold->offer;
+    int offered = offer && strcmp(offer->owner, row->owner) == 0;
+
+    transfer->forged = offered && strcmp(offer->proof, transfer->proof) != 0;
+    row->kept = offered && !transfer->forged;
+    if (!row->kept)
+        return;
+    transfer->token = offer->token;
+    transfer->lease = offer->lease;
+    extend(world, hold, offer->lease + row->delay);
+    if (strcmp(hold->owner, transfer->heir) != 0)
+        move(world, cell, hold, row);
 }
 
 static void renew_row(struct dli_world *world, struct dli_renewal *row)
@@ -52,9 +97,12 @@ static void renew_row(struct dli_world *world, struct dli_renewal *row)
     row->since = 0;
     if (!hold)
         return;
-    extend(world, hold, row->lease);
-    if (*row->heir && strcmp(hold->owner, row->heir) != 0)
-        move(world, cell, hold, row);
+    if (row->transfer && *row->transfer->heir)
+        adopt(world, cell, hold, row);
+    else if (row->transfer)
+        offer(world, hold, row);
+    else
+        extend(world, hold, row->lease);
 }
 
 void dli_memory_renew(struct dli_memory *memory, struct dli_request *request)

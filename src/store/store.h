@@ -76,13 +76,27 @@ struct dli_pushed {
     struct dli_next next;
 };
 
+enum { DLI_PROOF_MAX = 160, DLI_LEASE_LEAST_MS = 100, DLI_LEASE_MOST_MS = 86400000 };
+
+/*
+ * A hold moves to another process: its owner offers it to whoever has the proof, and an heir takes it. With that, the server
+ * tells the heir what the owner has said of the hold.
+ */
+struct dli_transfer {
+    char heir[DLI_OWNER_MAX];  /* who gets the hold; "": its owner offers it */
+    char proof[DLI_PROOF_MAX]; /* terminated */
+    int64_t first;        /* this client's heirs from this number on are earlier tries; one of them may have the hold */
+    int64_t attempt;      /* an offer: each later one has a higher number */
+    int64_t token, lease; /* an offer: of the hold, the lease without its delay. Of an heir the result when kept is 1 */
+    int forged;           /* the result when kept is 0: another proof is needed, or a later attempt stands */
+};
+
 struct dli_renewal {
     const struct dli_kind *kind; /* all rows of a request have the same renewal number and the same shard */
     const struct dli_place *place;
     char owner[DLI_OWNER_MAX];
-    char heir[DLI_OWNER_MAX]; /* in a request with one row: who gets the hold; "": its owner keeps it */
-    int64_t first; /* this client's heirs from this number on are earlier tries; one of them may have the hold */
-    int64_t lease; /* includes the delay */
+    struct dli_transfer *transfer; /* in a request with one row: the owner's, like the row; NULL: the hold stays */
+    int64_t lease;                 /* includes the delay */
     int64_t delay;
     int64_t permits;
     int64_t last;  /* the last token reserved with the hold */
@@ -90,6 +104,12 @@ struct dli_renewal {
     int kept;      /* the result when the status is DLOCK_OK: 1 held, 0 not held, -1 unknown for this row */
     int64_t since; /* held: it counts from then, if that is before the request; 0: from the request */
 };
+
+/* Who has the hold when the request has succeeded. */
+static inline const char *dli_renewal_id(const struct dli_renewal *row)
+{
+    return row->transfer && row->transfer->heir[0] ? row->transfer->heir : row->owner;
+}
 
 /* One mutex of several that are acquired together. */
 struct dli_multi_row {
@@ -308,7 +328,7 @@ enum dli_ability {
     DLI_CAN_PASS = 2,          /* one exchange releases one grant number and acquires another */
     DLI_CAN_ACQUIRE_ALL = 4,   /* DLI_VERB_ACQUIRE_ALL */
     DLI_CAN_GATE = 8,          /* DLI_VERB_GATE and DLI_VERB_GATE_LEFT */
-    DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with an heir */
+    DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with a transfer */
     DLI_CAN_TRANSACTIONS = 32, /* txn_new */
     DLI_CAN_WAKE = 64,         /* waiters are woken without a subscription: want and subscribe do nothing */
     DLI_CAN_KEEP = 128         /* what a client has lasts as long as its session: a lease that is over frees nothing */

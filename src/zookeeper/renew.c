@@ -253,7 +253,7 @@ static void next_row(struct dli_job *job)
 
 void dli_zk_renew(struct dli_job *job)
 {
-    if (job->request.renew.row[0].heir[0]) {
+    if (job->request.renew.row[0].transfer) {
         dli_zk_fail(job, DLOCK_UNSUPPORTED, "on ZooKeeper no grant moves to another process");
         return;
     }

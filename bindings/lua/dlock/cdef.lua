@@ -74,6 +74,7 @@ dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr);
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size, dlock_error *reterr);
+dlock_status dlock_lock_submit_export_grant(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size, int64_t *ret_token, dlock_error *reterr);
 dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size, int64_t tag, dlock_error *reterr);
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr);

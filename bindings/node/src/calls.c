@@ -411,13 +411,11 @@ static napi_value js_lock_submit_inspect(napi_env env, napi_callback_info info)
     return whole(&c, status);
 }
 
-static napi_value js_lock_export_grant(napi_env env, napi_callback_info info)
+static napi_value js_lock_submit_export_grant(napi_env env, napi_callback_info info)
 {
     call c = begin(env, info);
-    size_t ret_size = 0;
-    dlock_status status = dlock_lock_export_grant(handle(&c, 0), number(&c, 1), bytes(&c, 2), size(&c, 2), &ret_size, c.own->error);
+    dlock_status status = dlock_lock_submit_export_grant(handle(&c, 0), number(&c, 1), number(&c, 2), c.own->error);
 
-    c.own->out[0] = (double)ret_size;
     return whole(&c, status);
 }
 
@@ -672,7 +670,7 @@ const export_row calls[] = {
     {"lock_token", js_lock_token},
     {"lock_hold_count", js_lock_hold_count},
     {"lock_submit_inspect", js_lock_submit_inspect},
-    {"lock_export_grant", js_lock_export_grant},
+    {"lock_submit_export_grant", js_lock_submit_export_grant},
     {"lock_submit_adopt_grant", js_lock_submit_adopt_grant},
     {"lock_submit_close_gate", js_lock_submit_close_gate},
     {"lock_submit_open_gate", js_lock_submit_open_gate},

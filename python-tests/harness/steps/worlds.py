@@ -229,9 +229,11 @@ class Mutex(World):
         run = lambda stem, *words: self.redis.command("EVAL", SCRIPTS[stem], *words)  # noqa: E731
         heir = a.again()
         batch = [LEASE, wire.BLOCK, LINE, 0, wire.BEAT, wire.KEEP]
+        export = lambda: run("export", 2, name, w.about, a.id, LEASE, 1, 1, LEASE, "proof")  # noqa: E731
         return [
             Step("renew", "one row", lambda: run("renew", 1, name, a.id, LEASE), (1,)),
-            Step("adopt", "", lambda: run("adopt", 2, name, w.about, a.id, heir.id, LEASE, heir.number), (1,)),
+            Step("export", "", export, (1,)),
+            Step("adopt", "", lambda: run("adopt", 2, name, w.about, a.id, heir.id, 0, heir.number, "proof"), (1,), export),
             Step("disown", "", lambda: run("disown", 2, name, w.about, a.id, heir.id, a.number), (1,)),
             Step("multi_acquire", "held, one row", lambda: run("multi_acquire", 5, *w.keys, DAY, z.id, LEASE, 1), (0,)),
             Step("multi_acquire", "free, one row", lambda: run("multi_acquire", 5, *w.keys, DAY, z.id, LEASE, 1), (0, 1), self.free),

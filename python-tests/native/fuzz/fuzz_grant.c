@@ -1,7 +1,8 @@
 /*
  * fuzz_grant.c: grants as bytes: "NAME LF GRANT". An accepted grant is adopted as if the server had agreed, is exported
- * again, and is accepted by another client: token, lease and name stay the same, and the owner is the one that exported
- * it. The clients have no threads and no server.
+ * again, and is accepted by another client: the name stays the same, token and lease are what the server said, and the owner
+ * is the one that exported it. All but the name is the proof that the server compares: not one byte is left out. The clients
+ * have no threads and no server.
  */
 #include <inttypes.h>
 
@@ -46,8 +47,7 @@ static struct dli_operation *take(struct side *side, const uint8_t *grant, size_
 /* The bytes that describe a parsed operation. */
 static size_t print(char *to, const struct dli_operation *operation, const char *name, size_t size)
 {
-    size_t head = (size_t)sprintf(to, "dlock1 %" PRId64 " %" PRId64 " %s ", operation->value, operation->lease / DLI_MS,
-                                  operation->row.owner);
+    size_t head = (size_t)sprintf(to, "%s ", operation->transfer->proof);
 
     memcpy(to + head, name, size);
     return head + size;
@@ -68,34 +68,81 @@ static int take_over(struct side *side, struct dli_operation *operation)
     REQUIRE(operation->task->prepare(operation) == 1);
     operation->status = DLOCK_OK;
     operation->row.kept = 1;
+    operation->transfer->token = operation->value + 1; /* not what the bytes say */
+    operation->transfer->lease = operation->lease > 200 * DLI_MS ? operation->lease / 2 : operation->lease;
     REQUIRE(operation->task->answered(operation) == 0);
+    REQUIRE(operation->status != DLOCK_OK || operation->value == operation->transfer->token);
     dlock_lock_state(side->lock, OWNER, &state, NULL);
     REQUIRE(operation->status == DLOCK_OK || operation->status == DLOCK_LOST);
     return operation->status == DLOCK_OK && (state == DLOCK_STATE_HELD || state == DLOCK_STATE_AT_RISK);
 }
 
+/* Export with so much room, as if the server had agreed. */
+static struct dli_operation *give(struct side *side, size_t room)
+{
+    struct dli_operation *operation = dli_transfer_export(side->lock->entry, OWNER, room);
+
+    REQUIRE(operation);
+    if (!operation->task->prepare(operation))
+        return operation;
+    operation->status = DLOCK_OK;
+    operation->row.kept = 1;
+    REQUIRE(operation->task->answered(operation) == 0);
+    return operation;
+}
+
+static void check_given(struct side *to, const struct dli_operation *given, const struct dli_operation *first,
+                        const char *name, size_t size)
+{
+    const uint8_t *bytes = (const uint8_t *)given->grant;
+    size_t length = (size_t)given->value;
+    struct dli_operation *operation = take(to, bytes, length);
+
+    REQUIRE(length > size && memcmp(bytes + length - size, name, size) == 0);
+    REQUIRE(operation && operation->value == first->transfer->token && operation->lease == first->transfer->lease);
+    REQUIRE(strcmp(operation->row.owner, first->transfer->heir) == 0);
+    REQUIRE(strcmp(operation->transfer->proof, given->transfer->proof) == 0);
+    dli_operation_free(operation);
+    for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is not a grant */
+        REQUIRE(!take(to, bytes, cut));
+}
+
+/* Every other byte: no grant, or another proof. */
+static void check_altered(struct side *to, const struct dli_operation *given)
+{
+    size_t length = (size_t)given->value;
+    uint8_t *bytes = (uint8_t *)fuzz_text(given->grant, length);
+
+    for (size_t at = 0; at < length; at++) {
+        struct dli_operation *operation;
+
+        bytes[at] ^= (uint8_t)(1 << at % 8);
+        if ((operation = take(to, bytes, length))) {
+            REQUIRE(strcmp(operation->transfer->proof, given->transfer->proof) != 0);
+            dli_operation_free(operation);
+        }
+        bytes[at] ^= (uint8_t)(1 << at % 8);
+    }
+    free(bytes);
+}
+
 static void pass_on(struct side *from, struct side *to, const struct dli_operation *first, const char *name,
                     size_t size)
 {
-    uint8_t text[DLI_GRANT_MAX + DLI_NAME_MAX];
-    size_t length = 0;
-    dlock_status status = dlock_lock_export_grant(from->lock, OWNER, text, size, &length, NULL);
-    struct dli_operation *operation;
+    struct dli_operation *given = give(from, size), *again;
 
-    REQUIRE(status == DLOCK_BUFFER_TOO_SMALL || status == DLOCK_LOST);
-    status = dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, &length, NULL);
-    REQUIRE(status == DLOCK_OK || status == DLOCK_LOST);
-    if (status != DLOCK_OK)
-        return;
-    REQUIRE(length <= sizeof text && length > size && memcmp(text + length - size, name, size) == 0);
-    REQUIRE(dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, NULL, NULL) == DLOCK_INVALID_ARGUMENT ||
-            dlock_lock_export_grant(from->lock, OWNER, text, sizeof text, &length, NULL) == DLOCK_NOT_HELD);
-    operation = take(to, text, length);
-    REQUIRE(operation && operation->value == first->value && operation->lease == first->lease);
-    REQUIRE(strcmp(operation->row.owner, first->row.heir) == 0);
-    dli_operation_free(operation);
-    for (size_t cut = 0; cut < length - size; cut++) /* a part of a grant is not a grant */
-        REQUIRE(!take(to, text, cut));
+    REQUIRE((given->status == DLOCK_BUFFER_TOO_SMALL || given->status == DLOCK_LOST) && !given->grant);
+    dli_operation_free(given);
+    given = give(from, 0);
+    REQUIRE(given->status == DLOCK_OK || given->status == DLOCK_LOST);
+    if (given->status == DLOCK_OK) {
+        again = give(from, 0);
+        REQUIRE(again->status == DLOCK_NOT_HELD && !again->grant);
+        dli_operation_free(again);
+        check_given(to, given, first, name, size);
+        check_altered(to, given);
+    }
+    dli_operation_free(given);
 }
 
 static void fuzz(struct side *a, struct side *b, const char *name, size_t size, const uint8_t *grant, size_t length)

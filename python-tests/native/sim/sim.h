@@ -163,12 +163,13 @@ enum sim_request_kind {
 };
 
 /* The purpose of a renewal that the watchdog did not send. */
-enum sim_operation { SIM_OPERATION_NONE, SIM_OPERATION_EXTEND, SIM_OPERATION_ADOPT };
+enum sim_operation { SIM_OPERATION_NONE, SIM_OPERATION_EXTEND, SIM_OPERATION_EXPORT, SIM_OPERATION_ADOPT };
 
 struct sim_request {
     enum sim_request_kind kind;
     enum sim_operation operation;
-    void *moving; /* ADOPT: the grant, and its giver */
+    void *moving;  /* EXPORT, ADOPT: the grant, and its giver */
+    int64_t offer; /* the same: stands for the secret */
     int from_peer;
     int64_t from_number;
     int peer, lock, conn;
@@ -216,6 +217,7 @@ struct sim_number {
     int64_t first, last; /* its tokens, 0: never granted */
     int released;        /* a release of it was answered */
     int buried;          /* and the server remembers that */
+    int exported;        /* it was given away, and the server remembers that */
     int forced;          /* taken away, by force or as the server lost its memory */
     int64_t gone_since;  /* since then its process believes in it, and the server does not have it; 0: it has it */
     int64_t place;       /* in the line of the fair lock */
@@ -353,6 +355,7 @@ struct sim {
     int64_t ran_at; /* the server's clock when the last script began; 0: it need not move between two */
     int error_kind;
     int64_t server_disturbed;
+    int64_t offers;               /* grants that were to be exported */
     int64_t reclaim_at, reclaims; /* next reclaim, and how many there were */
     int64_t calm_from;            /* from then on the rules for calm times hold */
     struct sim_claim *claims;

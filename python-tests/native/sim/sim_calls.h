@@ -78,7 +78,7 @@ struct sim_claim *sim_make_claim(struct sim *s, const struct sim_owner *owner);
 void sim_owner_told(struct sim *s, struct sim_claim *claim); /* a claim came out of done or reports */
 
 void sim_extend(struct sim *s, struct sim_owner *owner);
-void sim_let_go(struct sim *s, struct sim_owner *owner);
+void sim_export(struct sim *s, struct sim_owner *owner);
 void sim_grant_arrives(struct sim *s, struct sim_peer *peer, void *moving);
 void sim_order_done(struct sim *s, struct sim_request *request);
 

@@ -114,6 +114,9 @@ static void new_owner(struct sim *s, int index, const struct sim_seen *seen)
     if (number->buried && !peer->foreign)
         sim_violated(s, "stray: %s goes to peer %d as %" PRId64 ", whose release was answered", lock->name, seen->peer,
                      seen->number);
+    if (number->exported)
+        sim_violated(s, "stray: %s goes to peer %d as %" PRId64 ", which was exported", lock->name, seen->peer,
+                     seen->number);
     lock->unbelieved_since = 0;
     if (peer->foreign && !s->plan.fenced)
         return;

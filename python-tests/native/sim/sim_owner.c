@@ -235,11 +235,10 @@ static void hold(struct sim *s, struct sim_owner *owner)
     } else if (sim_percent(s, 10)) {
         re_enter(s, owner);
     } else if (sim_percent(s, s->plan.operations)) {
-        if (owner->levels == 1 && s->now < s->plan.faults_end && sim_percent(s, 50)) {
-            sim_let_go(s, owner);
-            return;
-        }
-        sim_extend(s, owner);
+        if (owner->levels == 1 && s->now < s->plan.faults_end && sim_percent(s, 50))
+            sim_export(s, owner);
+        else
+            sim_extend(s, owner);
     } else if (s->now >= owner->hold_until) {
         release(s, owner);
         return;

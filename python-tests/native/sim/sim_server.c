@@ -69,6 +69,8 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
         return sim_kinds_script(s, request);
     if (request->operation == SIM_OPERATION_ADOPT)
         return "adopt";
+    if (request->operation == SIM_OPERATION_EXPORT)
+        return "export";
     if (request->kind != SIM_EXCHANGE)
         return names[request->kind];
     if (request->wish.first)
@@ -76,6 +78,23 @@ static const char *script_of(const struct sim *s, const struct sim_request *requ
     if (!request->wish.want)
         return "release";
     return request->wish.drop ? "pass" : "acquire";
+}
+
+/* The giver, the heir, the delay, earlier tries, the proof; or the owner, the lease, the attempt, token, lease, the proof. */
+static void add_transfer(struct sim *s, struct args *args, const struct sim_request *request)
+{
+    add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
+    if (request->operation == SIM_OPERATION_ADOPT) {
+        add_owner(s, args, &s->peer[request->peer], request->row[0].number, request->lock);
+        add_number(args, 0);
+        add_number(args, request->row[0].first);
+    } else {
+        add_number(args, request->row[0].lease / SIM_MS);
+        add_number(args, request->offer);
+        add_number(args, request->token);
+        add_number(args, request->row[0].lease / SIM_MS);
+    }
+    add_number(args, request->offer);
 }
 
 /* How many permits; and whether the process stays in line. */
@@ -119,14 +138,12 @@ static void fill_args(struct sim *s, const struct sim_request *request, struct a
             add_served(args, &request->served);
         else if (!wish->want && !sim_fair(s))
             add_release(s, args, request);
+    } else if (request->operation >= SIM_OPERATION_EXPORT) {
+        add_transfer(s, args, request);
     } else if (request->kind == SIM_RENEW) {
-        if (request->operation == SIM_OPERATION_ADOPT)
-            add_owner(s, args, &s->peer[request->from_peer], request->from_number, request->lock);
         for (int i = 0; i < request->rows; i++) {
             add_owner(s, args, peer, request->row[i].number, request->lock);
             add_number(args, (peer->rules.lives ? peer->rules.lives : request->row[i].lease) / SIM_MS);
-            if (request->operation == SIM_OPERATION_ADOPT)
-                add_number(args, request->row[i].first);
             if (peer->rules.permits)
                 add_number(args, s->plan.rules.permits);
         }
@@ -151,7 +168,7 @@ static int fill_keys(struct sim *s, const struct sim_request *request, struct si
 
     if (s->world)
         return sim_kinds_keys(s, request, keys);
-    if (request->operation == SIM_OPERATION_ADOPT || request->wish.first) {
+    if (request->operation >= SIM_OPERATION_EXPORT || request->wish.first) {
         keys[0] = sim_word(lock->name);
         keys[1] = sim_word(lock->about);
         return 2;

@@ -12,6 +12,7 @@
 struct moving {
     int lock, from_peer;
     int64_t from_number, number, first, token, lease;
+    int64_t offer; /* stands for the secret */
     struct sim_owner *owner;
     struct sim_claim *claim;
 };
@@ -36,6 +37,8 @@ static struct sim_request *send_operation(struct sim *s, struct sim_peer *peer, 
         request->from_peer = moving->from_peer;
         request->from_number = moving->from_number;
         request->row[0].first = moving->first;
+        request->token = moving->token;
+        request->offer = moving->offer;
     }
     sim_send(s, request);
     return request;
@@ -79,26 +82,50 @@ static void give_away(struct sim *s, const struct moving *grant)
     sim_at(s, s->now + sim_delay(s), SIM_GRANT_ARRIVES, to, 0, moving);
 }
 
-void sim_let_go(struct sim *s, struct sim_owner *owner)
+/* The owner goes on to hold until the server has answered. */
+void sim_export(struct sim *s, struct sim_owner *owner)
 {
     struct sim_peer *peer = &s->peer[owner->peer];
     struct dli_mutex *m = &peer->side[owner->lock].m;
-    struct moving moving = {.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want.number};
+    struct moving *moving;
 
-    moving.token = owner->claim->token;
-    moving.lease = m->grant.lease;
-    sim_number(s, peer, m->want.number)->excused = s->now + 3 * s->plan.lease_max;
-    owner->claim->let_go = 1;
-    sim_trace(s, "peer %d owner %d lets %s go", owner->peer, owner->index, s->lock[owner->lock].name);
-    if (dli_mutex_let_go(m, sim_clock(s, peer)))
-        sim_violated(s, "memory: there is none");
+    if (dli_mutex_may_export(m, owner->claim->c.owner, sim_clock(s, peer)) != DLOCK_OK)
+        return;
+    moving = sim_alloc(s, sizeof *moving);
+    *moving = (struct moving){.lock = owner->lock, .from_peer = owner->peer, .from_number = m->want.number};
+    moving->token = owner->claim->c.token;
+    moving->lease = m->grant.lease;
+    moving->offer = ++s->offers;
+    moving->owner = owner;
+    moving->claim = owner->claim;
+    sim_trace(s, "peer %d owner %d exports %s", owner->peer, owner->index, s->lock[owner->lock].name);
+    dli_mutex_begin_export(m);
+    send_operation(s, peer, owner->lock, m->want.number, moving->lease, SIM_OPERATION_EXPORT, moving);
+}
+
+/* The server was asked to keep the offer. From now on no request gets the lock by that number, save an adoption's. */
+static void exported(struct sim *s, const struct sim_request *request, int kept)
+{
+    const struct moving *moving = request->moving;
+    struct sim_owner *owner = moving->owner;
+    struct sim_peer *peer = &s->peer[request->peer];
+    struct sim_number *number = sim_number(s, peer, moving->from_number);
+
+    if (dli_mutex_exported(&peer->side[request->lock].m, moving->claim->c.owner, moving->from_number, moving->token,
+                           kept, moving->lease, request->stamp, sim_clock(s, peer)) != DLOCK_OK)
+        return;
+    if (owner->claim != moving->claim || owner->state != SIM_HOLDING)
+        sim_violated(s, "claims: peer %d exports what owner %d does not hold", owner->peer, owner->index);
+    number->excused = s->now + 3 * s->plan.lease_max;
+    number->exported = !s->forgot_at || request->ran_at > s->forgot_at;
+    moving->claim->let_go = 1;
     owner->state = SIM_IDLE;
     owner->claim = NULL;
-    sim_service(s, peer, owner->lock);
+    owner->blind = 0;
     sim_owner_wake(s, owner, sim_below(s, s->plan.think));
-    give_away(s, &moving);
+    give_away(s, moving);
     if (sim_below(s, 4) == 0)
-        give_away(s, &moving);
+        give_away(s, moving);
 }
 
 static struct sim_owner *idle_owner(struct sim *s, struct sim_peer *peer)
@@ -184,6 +211,8 @@ void sim_order_done(struct sim *s, struct sim_request *request)
     sim_trace(s, "peer %d is told of its operation: %d", request->peer, kept);
     if (request->operation == SIM_OPERATION_ADOPT)
         adopt(s, request, kept);
+    else if (request->operation == SIM_OPERATION_EXPORT)
+        exported(s, request, kept);
     else if (kept >= 0)
         extended(s, request, kept);
     sim_service(s, peer, request->lock);

@@ -248,7 +248,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
 
     if (request->verb == DLI_VERB_RENEW && request->renew.again)
         return dli_encode_again(out, full, request);
-    if (request->verb == DLI_VERB_RENEW && request->renew.row[0].heir[0])
-        return dli_encode_adopt(out, full, request->renew.row);
+    if (request->verb == DLI_VERB_RENEW && request->renew.row[0].transfer)
+        return dli_encode_transfer(out, full, request->renew.row);
     return encode[request->verb](out, full, request);
 }

@@ -98,7 +98,7 @@ int dli_encode_request(struct dli_buffer *out, int full, const struct dli_reques
 
 /* ---- renewal_commands.c */
 int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_request *request);
-int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row);
+int dli_encode_transfer(struct dli_buffer *out, int full, const struct dli_renewal *row);
 
 /*
  * Fill in the quarantine of a store on one server. It lasts as long as the longest lease, and a little longer for the

@@ -19,7 +19,7 @@ int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request 
         dli_args_key(&args, row[i].place, 1);
     }
     for (int i = 0; i < request->renew.count; i++) {
-        dli_args_text(&args, row[i].heir[0] ? row[i].heir : row[i].owner);
+        dli_args_text(&args, dli_renewal_id(&row[i]));
         dli_args_number_in(&args, leases[i], row[i].lease / MS);
         dli_args_number_in(&args, lasts[i], row[i].last);
     }

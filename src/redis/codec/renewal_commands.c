@@ -1,5 +1,5 @@
 /*
- * renewal_commands.c: commands that renew many holds at once, or give one hold to an heir.
+ * renewal_commands.c: commands that renew many holds at once, offer one hold, or give it to an heir.
  */
 #include <stdlib.h>
 
@@ -59,18 +59,33 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     return dli_args_finish(&args, out);
 }
 
-int dli_encode_adopt(struct dli_buffer *out, int full, const struct dli_renewal *row)
+static void add_offer(struct dli_args *args, const struct dli_renewal *row)
 {
+    dli_args_number(args, row->lease / MS);
+    dli_args_number(args, row->transfer->attempt);
+    dli_args_number(args, row->transfer->token);
+    dli_args_number(args, row->transfer->lease / MS);
+}
+
+static void add_heir(struct dli_args *args, const struct dli_renewal *row)
+{
+    dli_args_text(args, row->transfer->heir);
+    dli_args_number(args, row->delay / MS);
+    dli_args_number(args, row->transfer->first);
+}
+
+int dli_encode_transfer(struct dli_buffer *out, int full, const struct dli_renewal *row)
+{
+    int adopts = row->transfer->heir[0] != '\0';
     struct dli_args args;
 
-    dli_args_begin(&args, DLI_SCRIPT_ADOPT, full);
+    dli_args_begin(&args, adopts ? DLI_SCRIPT_ADOPT : DLI_SCRIPT_EXPORT, full);
     dli_args_number(&args, 2);
     dli_args_key(&args, row->place, 0);
     dli_args_key(&args, row->place, ABOUT);
     dli_args_text(&args, row->owner);
-    dli_args_text(&args, row->heir);
-    dli_args_number(&args, row->lease / MS);
-    dli_args_number(&args, row->first);
+    (adopts ? add_heir : add_offer)(&args, row);
+    dli_args_text(&args, row->transfer->proof);
     return dli_args_finish(&args, out);
 }
 

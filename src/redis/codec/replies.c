@@ -180,8 +180,32 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
     return good ? DLOCK_OK : unexpected(request->reason);
 }
 
+/* {1, token, lease} the heir has it, {1} it is offered, {0} it is not held, {-1} the proof or the attempt does not count. */
+static dlock_status decode_transfer(const struct dli_reply *reply, struct dli_request *request)
+{
+    struct dli_renewal *row = request->renew.row;
+    struct dli_transfer *transfer = row->transfer;
+    int64_t code, token, lease;
+
+    if (!integer_at(reply, 0, &code) || code > 1 || code < -1)
+        return unexpected(request->reason);
+    row->kept = code == 1;
+    transfer->forged = code == -1;
+    if (code != 1 || !transfer->heir[0])
+        return DLOCK_OK;
+    if (!integer_at(reply, 1, &token) || !dli_grant_fits(token, 1, 1) || !integer_at(reply, 2, &lease) ||
+        lease < DLI_LEASE_LEAST_MS || lease > DLI_LEASE_MOST_MS)
+        return unexpected(request->reason);
+    transfer->token = token;
+    transfer->lease = micros(lease);
+    row->lease = transfer->lease + row->delay;
+    return DLOCK_OK;
+}
+
 static dlock_status decode_renew(const struct dli_reply *reply, struct dli_request *request)
 {
+    if (request->renew.count == 1 && request->renew.row[0].transfer && !request->renew.again)
+        return decode_transfer(reply, request);
     if (reply->type != DLI_REPLY_ARRAY || reply->size != (size_t)request->renew.count)
         return unexpected(request->reason);
     for (size_t i = 0; i < reply->size; i++) {

@@ -128,6 +128,7 @@ struct dli_kept {
     struct dli_shared_place *shared; /* with a ref */
     char id[DLI_OWNER_MAX];
     struct dli_tally tally;
+    int speaker; /* of a hold that moves: a server that says what most say */
     int dropped; /* it is being released: it is restored on no server */
 };
 

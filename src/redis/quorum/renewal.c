@@ -13,6 +13,20 @@ static int rows(const struct dli_round *round)
     return round->said.renew.count;
 }
 
+/* Copy the rows for one server, and with them the transfer, which has a result of its own. NULL without memory. */
+static struct dli_renewal *copy_rows(const struct dli_renewal *row, size_t count)
+{
+    const struct dli_transfer *transfer = row[0].transfer;
+    struct dli_renewal *own = malloc(count * sizeof *own + (transfer ? sizeof *transfer : 0));
+
+    if (!own)
+        return NULL;
+    memcpy(own, row, count * sizeof *own);
+    if (transfer)
+        own[0].transfer = memcpy(own + count, transfer, sizeof *transfer);
+    return own;
+}
+
 /* The places in the caller's rows may be freed after the answer. The round refers to the servers' places instead. */
 int dli_renewal_round_init(struct dli_round *round)
 {
@@ -23,14 +37,13 @@ int dli_renewal_round_init(struct dli_round *round)
         return -1;
     for (size_t i = 0; i < count; i++) {
         round->kept[i].shared = dli_shared_place_ref(row[i].place->shared);
-        memcpy(round->kept[i].id, row[i].heir[0] ? row[i].heir : row[i].owner, DLI_OWNER_MAX);
+        memcpy(round->kept[i].id, dli_renewal_id(&row[i]), DLI_OWNER_MAX);
     }
     for (int node = 0; node < round->lane->quorum->count; node++) {
-        struct dli_renewal *own = malloc(count * sizeof *own);
+        struct dli_renewal *own = round->share[node].row = copy_rows(row, count);
 
-        if (!(round->share[node].row = own))
+        if (!own)
             return -1;
-        memcpy(own, row, count * sizeof *own);
         for (size_t i = 0; i < count; i++)
             own[i].place = round->kept[i].shared->place;
     }
@@ -105,6 +118,39 @@ static int was_answered(const struct dli_share *share)
     return share->stage == DLI_STAGE_REQUEST && share->over && share->request->status == DLOCK_OK;
 }
 
+/* Whether two servers say the same of a hold that moves. */
+static int agree(const struct dli_share *one, const struct dli_share *other)
+{
+    const struct dli_transfer *a = one->row[0].transfer, *b = other->row[0].transfer;
+
+    return was_answered(other) && other->row[0].kept && a->token == b->token && a->lease == b->lease;
+}
+
+/*
+ * Count for a hold that moves. A server that says another token or lease than most others does not count for it. The caller
+ * gets what most say.
+ */
+static void count_transfer(struct dli_round *round)
+{
+    struct dli_tally *tally = &round->kept[0].tally;
+    int count = round->lane->quorum->count, known = 0;
+
+    tally->yes = 0;
+    for (int i = 0; i < count; i++) {
+        const struct dli_share *share = &round->share[i];
+        int with = 0;
+
+        known += was_answered(share);
+        for (int other = 0; was_answered(share) && share->row[0].kept && other < count; other++)
+            with += agree(share, &round->share[other]);
+        if (with <= tally->yes)
+            continue;
+        tally->yes = with;
+        round->kept[0].speaker = i;
+    }
+    tally->no = known - tally->yes;
+}
+
 static void answered(struct dli_round *round, struct dli_share *share, int64_t now)
 {
     int known = share->request->status == DLOCK_OK;
@@ -115,8 +161,25 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
         round->kept[i].tally.no += known && !share->row[i].kept;
         round->kept[i].tally.unknown += !known;
     }
+    if (share->stage == DLI_STAGE_REQUEST && share->row[0].transfer)
+        count_transfer(round);
     if (!round->ballot && was_answered(share))
         give_again(share);
+}
+
+/* What the servers say of a hold that moves. */
+static void write_transfer(const struct dli_round *round, struct dli_renewal *row)
+{
+    const struct dli_transfer *said = round->share[round->kept[0].speaker].row[0].transfer;
+    struct dli_transfer *transfer = row->transfer;
+
+    if (row->kept == 1) {
+        transfer->token = said->token;
+        transfer->lease = said->lease;
+    }
+    transfer->forged = 0;
+    for (int i = 0; i < round->lane->quorum->count; i++)
+        transfer->forged |= was_answered(&round->share[i]) && round->share[i].row[0].transfer->forged;
 }
 
 /* Write the results into the caller's rows. Returns how many are known. */
@@ -131,6 +194,8 @@ static int write_results(struct dli_round *round)
         row[i].kept = verdict == DLI_VERDICT_YES ? 1 : verdict == DLI_VERDICT_NO ? 0 : -1;
         known += row[i].kept >= 0;
     }
+    if (row[0].transfer)
+        write_transfer(round, &row[0]);
     return known;
 }
 

@@ -415,13 +415,19 @@ extern "C" {
     /// As `dlock_lock_inspect`, but the result comes as an event: `DLOCK_EVENT_DONE` with the same numbers and
     /// text.
     pub fn dlock_lock_submit_inspect(lock: *mut dlock_lock, tag: i64, reterr: *mut dlock_error) -> dlock_status;
-    /// Export the grant of owner as `*ret_size` bytes. Another process can adopt them before the lease ends.
-    /// Afterwards owner holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
+    /// Export the grant of owner as `*ret_size` bytes. Another process can adopt them before the lease ends, which
+    /// counts from this call. The bytes are a secret that works once: whoever has them first gets the lock. The
+    /// server keeps a hash of them, and nothing else that it shows helps to adopt. On `DLOCK_OK` owner holds
+    /// nothing here any more, and nothing is renewed. On any other status owner holds as before, unless the lock is
+    /// lost, and nobody can adopt: no outcome is open. 512 bytes beyond the name always suffice.
     pub fn dlock_lock_export_grant(lock: *mut dlock_lock, owner: i64, buffer: *mut u8, size: usize, ret_size: *mut usize, reterr: *mut dlock_error) -> dlock_status;
+    /// As `dlock_lock_export_grant`, but the result comes as an event, and the bytes are its data
+    /// (`dlock_event_data`).
+    pub fn dlock_lock_submit_export_grant(lock: *mut dlock_lock, owner: i64, tag: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Take over a grant that `dlock_lock_export_grant` gave out for the same name. It keeps its token. The first
-    /// client gets it. `DLOCK_UNREACHABLE` leaves open what the server did; the adoption is then undone in the
-    /// background. Any client may then adopt the bytes until the lease ends; this client need not wait for the
-    /// undo.
+    /// client gets it. Token and lease are what the server was told at the export. `DLOCK_UNREACHABLE` leaves open
+    /// what the server did; the adoption is then undone in the background. Any client may then adopt the bytes
+    /// until the lease ends; this client need not wait for the undo.
     pub fn dlock_lock_adopt_grant(lock: *mut dlock_lock, owner: i64, grant: *const u8, grant_size: usize, ret_token: *mut i64, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_lock_adopt_grant`, but the result comes as an event, with the token. A failure that is known at
     /// once (`DLOCK_INVALID_GRANT`, `DLOCK_BUSY`) is returned, and no event follows. The bytes may be freed when

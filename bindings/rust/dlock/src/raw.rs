@@ -505,17 +505,25 @@ impl Lock {
     pub fn submit_inspect(&self, tag: i64) -> Result<(), Error> {
         call(|reterr| unsafe { sys::dlock_lock_submit_inspect(self.0.as_ptr(), tag, reterr) })
     }
-    /// Export the grant of owner as `*ret_size` bytes. Another process can adopt them before the lease ends.
-    /// Afterwards owner holds nothing here, and nothing is renewed. 512 bytes beyond the name always suffice.
+    /// Export the grant of owner as `*ret_size` bytes. Another process can adopt them before the lease ends, which
+    /// counts from this call. The bytes are a secret that works once: whoever has them first gets the lock. The
+    /// server keeps a hash of them, and nothing else that it shows helps to adopt. On `DLOCK_OK` owner holds
+    /// nothing here any more, and nothing is renewed. On any other status owner holds as before, unless the lock is
+    /// lost, and nobody can adopt: no outcome is open. 512 bytes beyond the name always suffice.
     pub fn export_grant(&self, owner: i64, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut ret_size = 0;
         call(|reterr| unsafe { sys::dlock_lock_export_grant(self.0.as_ptr(), owner, buffer.as_mut_ptr(), buffer.len(), &mut ret_size, reterr) })?;
         Ok(ret_size)
     }
+    /// As `dlock_lock_export_grant`, but the result comes as an event, and the bytes are its data
+    /// (`dlock_event_data`).
+    pub fn submit_export_grant(&self, owner: i64, tag: i64) -> Result<(), Error> {
+        call(|reterr| unsafe { sys::dlock_lock_submit_export_grant(self.0.as_ptr(), owner, tag, reterr) })
+    }
     /// Take over a grant that `dlock_lock_export_grant` gave out for the same name. It keeps its token. The first
-    /// client gets it. `DLOCK_UNREACHABLE` leaves open what the server did; the adoption is then undone in the
-    /// background. Any client may then adopt the bytes until the lease ends; this client need not wait for the
-    /// undo.
+    /// client gets it. Token and lease are what the server was told at the export. `DLOCK_UNREACHABLE` leaves open
+    /// what the server did; the adoption is then undone in the background. Any client may then adopt the bytes
+    /// until the lease ends; this client need not wait for the undo.
     pub fn adopt_grant(&self, owner: i64, grant: &[u8]) -> Result<i64, Error> {
         let mut ret_token = 0;
         call(|reterr| unsafe { sys::dlock_lock_adopt_grant(self.0.as_ptr(), owner, grant.as_ptr(), grant.len(), &mut ret_token, reterr) })?;

@@ -1,6 +1,6 @@
 -- embed.py puts this before a script where clients subscribe to a lock's channel either way. A message goes to the
 -- plain and to the sharded channel, and the subscribers of both are counted. Our own channels are plain only.
-local server, redis = redis, { pcall = redis.pcall, error_reply = redis.error_reply }
+local server, redis = redis, { pcall = redis.pcall, error_reply = redis.error_reply, sha1hex = redis.sha1hex }
 
 local function of_a_lock(channel)
   return channel:sub(1, 13) ~= 'dlock_client:'
