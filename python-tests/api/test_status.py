@@ -1235,3 +1235,12 @@ def test_a_submitted_try_on_a_silent_server(agent: Agent, redis_server: Server) 
     finally:
         redis_server.resume()
     assert {tag: library.dlock_status_name(event.status).decode() for tag, event in told.items()} == {10: "UNREACHABLE", 20: "BUSY", 30: "UNREACHABLE"}
+
+
+def test_a_holder_that_is_the_password(new_server: Callable[..., Server], agent: Agent) -> None:
+    """Another client of the same user put it there; an inspection shows it to others."""
+    server = new_server()
+    server.command("ACL", "SETUSER", "me", "on", f">{SECRET}", "~*", "&*", "+@all")
+    server.command("HSET", "job", f"{SECRET}:1", 1)
+    answer = agent.open(f"redis://me:{SECRET}@{server.host}:{server.port}").lock("job").inspect().ok
+    assert "***" in str(answer.event) and SECRET not in str(answer.event)

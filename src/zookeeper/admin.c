@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "kinds.h"
 
 /* Read the children, after all that others have done before. 0; else the job is over. */
@@ -98,8 +99,9 @@ static void line_read(struct dli_job *job)
     inspection->left_ms = -2;
     if (all->count > 0) {
         struct dli_zk_text owner = owner_in(all->child[0].name);
+        const struct dli_said said = {owner.bytes, owner.size, 0};
 
-        dli_escape(inspection->holder, sizeof inspection->holder, owner.bytes, owner.size);
+        dli_mask(inspection->holder, sizeof inspection->holder, &said, &dli_zk_at(job->base.lane)->password, 1);
         inspection->left_ms = -1;
         inspection->waiters = all->count - 1;
         ask.path = dli_zk_child_path(job->request.place, all->child[0].name, room);

@@ -16,7 +16,7 @@ dlock_status dli_error_status(const struct dli_reply *error);
 /* Whether the script was already running when the error came: what it wrote before then stays. */
 int dli_error_midway(const struct dli_reply *error);
 
-/* Escape the text of an ERROR as dli_escape does, with stars in place of the password. Returns out. */
+/* Escape the text of an ERROR, or of a TEXT that people see, as dli_escape does, with stars in place of the password. Returns out. */
 const char *dli_escape_error(char *out, size_t out_size, const struct dli_reply *error);
 
 /* Whether the server does not know the command: it was renamed or disabled, or a proxy does not pass it on. */

@@ -303,7 +303,7 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
         !integer_at(reply, 1, &inspection->left_ms) || !integer_at(reply, 2, &inspection->token) ||
         !integer_at(reply, 3, &inspection->now_us) || !integer_at(reply, 4, &inspection->waiters))
         return unexpected(request->reason);
-    dli_escape(inspection->holder, sizeof inspection->holder, reply->items[0].text, reply->items[0].size);
+    dli_escape_error(inspection->holder, sizeof inspection->holder, &reply->items[0]);
     return DLOCK_OK;
 }
 
@@ -380,7 +380,7 @@ static dlock_status decode_check(const struct dli_reply *reply, struct dli_reque
             continue;
         if (!(finding = dli_findings_add(request->check.found, row->code)))
             return no_room(request->reason);
-        dli_escape(finding->detail, sizeof finding->detail, detail->text, detail->size);
+        dli_escape_error(finding->detail, sizeof finding->detail, detail);
     }
     return note_clock(server_us, request);
 }

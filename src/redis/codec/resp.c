@@ -126,8 +126,7 @@ static void *make_text(const redisReadTask *task, char *bytes, size_t size)
     memcpy(copy, bytes, size);
     copy[size] = '\0';
     *reply = (struct dli_reply){.type = plain ? DLI_REPLY_TEXT : DLI_REPLY_ERROR, .text = copy, .size = size};
-    if (!plain)
-        reply->secret = ((const struct dli_reader *)task->privdata)->secret;
+    reply->secret = ((const struct dli_reader *)task->privdata)->secret;
     return reply;
 }
 

@@ -29,7 +29,7 @@ struct dli_reply {
     size_t size;      /* bytes of text; items of ARRAY */
     union {
         const struct dli_reply *items; /* ARRAY */
-        const char *secret; /* ERROR: the text that messages must not repeat, see dli_escape_error; NULL: none */
+        const char *secret; /* TEXT, ERROR: what messages must not repeat, see dli_escape_error; NULL: none */
     };
 };
 
