@@ -33,18 +33,18 @@ static int is_own(const char *variable)
            is(variable, "DLOCK_RUN") || is(variable, "DLOCK_URL");
 }
 
-/* After those of dlock: the memory is never freed, the command gets it. -1 without memory. */
+/* The URL for a command that may have it, else NULL. -1 without memory. */
 static int add_url(const struct run *run, char **ret_variable)
 {
     *ret_variable = NULL;
     return run->keep_url && run->tool.url_env ? asprintf(ret_variable, "DLOCK_URL=%s", run->tool.url_env) : 0;
 }
 
-/* Ours after those of dlock. The memory is never freed: the command gets it. NULL without memory. */
+/* Ours after those of dlock. The memory is kept until dlock ends. NULL without memory. */
 static char **make_environment(const struct run *run)
 {
+    static char **all;
     size_t count = 0, kept = 0;
-    char **all;
 
     while (environ[count])
         count++;
