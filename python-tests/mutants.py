@@ -652,6 +652,11 @@ PARKED = (
     )), "kinds/test_waitlist.py", "test_all_go and cancelled"),
 )  # fmt: skip
 
+# Found by test_gate.py.
+FORGOTTEN = Mutant(1418, "a closed gate makes a number forgotten whose request may still come", edits=(
+    ("engine/exchange.c", "        if (m->want.doubt) /* an earlier request for it may still arrive */\n", "        if (m->want.doubt && now < 0)\n"),
+))  # fmt: skip
+
 # Found by test_interrupted.py, of claims whose callers were interrupted.
 INTERRUPTED = (
     (Mutant(1413, "who was interrupted comes back to its first free place", edits=(
@@ -666,6 +671,9 @@ INTERRUPTED = (
     (Mutant(1416, "the wait of a caller that never comes back goes on", edits=(
         ("client/submit.c", "    if (waiter->claim.until == DLI_NEVER)\n", "    if (waiter->claim.until)\n"),
     )), "api/test_interrupted.py", "never_comes_back and mutex"),
+    (Mutant(1419, "a release whose hold another one has taken fails", edits=(
+        ("client/hold.c", "    if (status != DLOCK_NOT_HELD || !kind->slots ||", "    if (status != DLOCK_NOT_HELD || kind->slots ||"),
+    )), "kinds/test_kinds.py", "release_at_the_same_time"),
 )  # fmt: skip
 
 OUT_OF_TURN = (

@@ -18,6 +18,7 @@ BOUNDS = {
         "dli_entry_unlock", "dli_entry_unlock_only", "release_both", "tell", "dli_entry_handle", "dli_hold_each", "dli_hold_each_only",
         "dli_entry_visit_only", "dli_multi_unref", "dli_run_end", "end", "end_cut_off", "read_node", "dli_waitlist_visit", "recheck",
     }): "dli_run_end: within one that ends multi-locks, the next one only puts its own into the list",
+    frozenset({"have_paths"}): "the parts of a transaction are no transactions",
     frozenset({"next_row", "watch_unsure"}): "PASSES, for each job",
     frozenset({"find_session", "have_session"}): "dli_etcd_enter answers at once only with a session that is not over",
 }  # fmt: skip

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pathlib
+import socket
 from typing import Any, Callable
 
 import pytest
@@ -14,6 +15,7 @@ from harness.kinds import KINDS, REENTRANT, RIVAL, calls, image, one, sides
 from harness.steps.fair import LINE, Process, Wire
 from harness.steps.redisson import Jvm
 from harness.steps.scripts import SHA
+from harness.proxy import Gate, Link
 from harness.server import Server
 
 Make = Callable[..., Any]
@@ -52,6 +54,41 @@ def hears(server: Server, kind: str, processes: int) -> None:
     while calls(server) != sent:
         sent, since = calls(server), now()
         until(lambda: now() > since + 50_000)
+
+
+@pytest.mark.parametrize("kind", ["mutex", *KINDS])
+def test_a_late_request_finds_the_number_gone(agent: Agent, redis_server: Server, new_proxy: Make, kind: str) -> None:
+    """The first copy of a request is on its way for long. Its repetition meets the closed gate, and the call ends. Once the gate is open, the
+    first copy arrives: nobody waits for it."""
+    proxy, late, closed = new_proxy(redis_server), [], Gate()
+    client, other = agent.open(proxy, private_connections=0, busy_poll_us=0), agent.open(redis_server)
+    lock, rival = one(client, kind), one(other, RIVAL.get(kind, kind))
+    for _ in range(2):
+        lock.acquire(1, 0).ok, lock.release(1).ok
+
+    def lose(link: Link, data: bytes) -> None:
+        late.append(data)
+        closed(link, data)
+        link.cut()
+
+    proxy.up.on("EVALSHA", lose, times=1)
+    lock.submit_acquire(9, 20_000, 9).ok
+    closed.wait()
+    rival.close_gate(60_000).ok
+    closed.open()
+    failed(client, 9)
+    until(lambda: client.counters()["waiting"] == 0)
+    rival.open_gate().ok
+    with socket.create_connection((redis_server.host, redis_server.port)) as line:
+        line.sendall(late[0])
+        assert line.recv(1000)
+    rival.acquire(2, 5000).ok  # if the copy came before the tombstone, it went back
+
+
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(120)
+def test_forgotten(tmp_path: pathlib.Path) -> None:
+    mutants.check_found(ROOT, BUILD, tmp_path, mutants.FORGOTTEN, "kinds/test_gate.py", "late_request and mutex", agents=True)
 
 
 def failed(client: Client, tag: int) -> None:

@@ -1470,3 +1470,15 @@ def test_a_turn_of_others_ends_when_the_clock_was_set_back(agent: Agent, redis_s
     seconds = int(redis_server.command("TIME")[0])
     redis_server.command("ZADD", "dlock_queue:{lock}", -(seconds + 3600) * 1000, "*")
     lock.acquire(1, 0).ok
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit_semaphore"])
+def test_threads_release_at_the_same_time(agent: Agent, redis_server: Server, kind: str) -> None:
+    """They share an owner. Each release finds a hold, also when another one has taken the one that it chose first."""
+    lock = one(agent.open(redis_server), kind, seats=8)
+    for _ in range(30):
+        for _ in range(8):
+            lock.acquire(1, 0).ok
+        releases = [lock.start("release", 1, thread=thread) for thread in range(1, 9)]
+        assert {release.answer().status for release in releases} == {"OK"}
+    assert lock.count(1).count == 0 and lock.permits().value == 8

@@ -270,7 +270,9 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
     if (status != DLOCK_OK)
         return status;
     terms = *lock->terms;
-    status = dli_release(entry, &terms, owner, &reason);
+    do
+        status = dli_release(entry, &terms, owner, &reason);
+    while (dli_hold_again(&entry, owner, status));
     return finish_call(entry, status, &reason, reterr);
 }
 
@@ -300,7 +302,12 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
         return dli_lock_report(lock->entry, DLOCK_WOULD_BLOCK, NULL, reterr);
     if (status == DLOCK_OK)
         status = find_hold(lock, owner, &entry, reterr);
-    return status == DLOCK_OK ? finish_call(entry, dli_release_local(entry, owner), NULL, reterr) : status;
+    if (status != DLOCK_OK)
+        return status;
+    do
+        status = dli_release_local(entry, owner);
+    while (dli_hold_again(&entry, owner, status));
+    return finish_call(entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
@@ -331,7 +338,10 @@ dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t 
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return finish_call(entry, dli_submit_release(entry, lock->terms, owner, tag, NULL), NULL, reterr);
+    do
+        status = dli_submit_release(entry, lock->terms, owner, tag, NULL);
+    while (dli_hold_again(&entry, owner, status));
+    return finish_call(entry, status, NULL, reterr);
 }
 
 /* A multi-lock always answers by an event: DLOCK_WOULD_BLOCK instead of DLOCK_OK. */
@@ -376,7 +386,10 @@ dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t t
         status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return finish_call(entry, dli_begin_release(entry, lock->terms, owner, tag, &reason), &reason, reterr);
+    do
+        status = dli_begin_release(entry, lock->terms, owner, tag, &reason);
+    while (dli_hold_again(&entry, owner, status));
+    return finish_call(entry, status, &reason, reterr);
 }
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
@@ -426,7 +439,10 @@ static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, 
     status = find_hold(lock, owner, &entry, reterr);
     if (status != DLOCK_OK)
         return status;
-    return finish_call(entry, dli_query_held(entry, owner, token, count, remaining), NULL, reterr);
+    do
+        status = dli_query_held(entry, owner, token, count, remaining);
+    while (dli_hold_again(&entry, owner, status));
+    return finish_call(entry, status, NULL, reterr);
 }
 
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)

@@ -236,6 +236,12 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
  */
 struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
 
+/*
+ * Behind a call about *hold, which has ended with this status: 1 when it is to be made again, because meanwhile another thread of owner
+ * has released that hold, and owner has more. *hold is another one then, with the ref.
+ */
+int dli_hold_again(struct dli_entry **hold, int64_t owner, dlock_status status);
+
 /* The number of slots in which owner holds something. */
 int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
 

@@ -198,6 +198,19 @@ int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, in
     return held;
 }
 
+int dli_hold_again(struct dli_entry **hold, int64_t owner, dlock_status status)
+{
+    struct dli_entry *parent = (*hold)->parent, *found;
+    const struct dli_kind *kind = (*hold)->kind;
+
+    if (status != DLOCK_NOT_HELD || !kind->slots || dli_hold_slots(parent, kind, owner) == 0 ||
+        !(found = dli_hold_find(parent, kind, owner)))
+        return 0;
+    dli_entry_unref(*hold);
+    *hold = found;
+    return 1;
+}
+
 /* 2: the caller waits or was interrupted. 0: neither. */
 static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 {

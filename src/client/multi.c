@@ -94,7 +94,9 @@ static dlock_status release_one(const struct dli_member *member, int64_t owner, 
 
     if (!entry)
         return DLOCK_NOT_HELD;
-    status = dli_release(entry, &member->terms, owner, reason);
+    do
+        status = dli_release(entry, &member->terms, owner, reason);
+    while (dli_hold_again(&entry, owner, status));
     dli_entry_unref(entry);
     return status;
 }

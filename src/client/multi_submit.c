@@ -351,7 +351,9 @@ dlock_status dli_run_release(struct dli_multi *multi, int64_t owner, int64_t tag
         dlock_status status = DLOCK_NOT_HELD;
 
         if (entry) {
-            status = dli_submit_release(entry, &member->terms, owner, 0, run);
+            do
+                status = dli_submit_release(entry, &member->terms, owner, 0, run);
+            while (dli_hold_again(&entry, owner, status));
             dli_entry_unref(entry);
         }
         note(run, status);

@@ -368,7 +368,10 @@ static void apply_answer(struct dli_mutex *m, const struct dli_answer *answer, i
         quarantine(m, answer, now);
     } else if (!dli_mutex_owned(m)) {
         dli_mutex_end_waiting(m, answer->got == DLI_TRY_GATE ? DLOCK_GATE_CLOSED : DLOCK_WRONG_KIND, 0);
-        dli_mutex_forget_want(m);
+        if (m->want.doubt) /* an earlier request for it may still arrive */
+            dli_mutex_start_drop(m, 0, now);
+        else
+            dli_mutex_forget_want(m);
     }
 }
 
