@@ -185,7 +185,7 @@ static dlock_status transact(struct w_process *process, unsigned what, int64_t t
     case 1:
         return dlock_txn_submit_get(*txn, key, strlen(key), tag, NULL);
     case 2:
-        dlock_txn_set(*txn, key, strlen(key), value, 2, what & 16 ? 3000 : 0, NULL);
+        dlock_txn_set(*txn, key, strlen(key), value, 2, what & 16 ? 3000 : -1, NULL);
         return DLOCK_BUSY;
     case 3:
         dlock_txn_incr(*txn, key, strlen(key), 3, NULL);
