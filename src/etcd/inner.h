@@ -345,6 +345,9 @@ void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, voi
 /* One of them may be over: ask all now. */
 void dli_etcd_sessions_doubt(struct dli_etcd *etcd);
 
+/* A new connection: keep-alives that were never sent go out on it, and are not late before. Those that were sent have ended. */
+void dli_etcd_sessions_up(struct dli_etcd *etcd);
+
 void dli_etcd_sessions_step(struct dli_etcd *etcd, int64_t now);
 int64_t dli_etcd_sessions_alarm(const struct dli_etcd *etcd);
 

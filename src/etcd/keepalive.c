@@ -125,6 +125,16 @@ void dli_etcd_sessions_doubt(struct dli_etcd *etcd)
         DLI_OBJECT(link, struct dli_etcd_session, link)->ask_at = 0;
 }
 
+void dli_etcd_sessions_up(struct dli_etcd *etcd)
+{
+    for (struct dli_link *link = etcd->sessions.next; link != &etcd->sessions; link = link->next) {
+        struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
+
+        if (session->id && session->asked)
+            session->asked = dli_now();
+    }
+}
+
 static void step_session(void *owner, struct dli_link *link)
 {
     struct dli_etcd_session *session = DLI_OBJECT(link, struct dli_etcd_session, link);
@@ -136,7 +146,7 @@ static void step_session(void *owner, struct dli_link *link)
         dli_etcd_session_lost(session);
         return;
     }
-    if (session->asked && now >= session->asked + attempt(session))
+    if (session->asked && session->etcd->grpc.session && now >= session->asked + attempt(session))
         dli_grpc_leave(&session->etcd->grpc, "does not answer keep-alives");
     else if (!session->asked && now >= session->ask_at)
         ask(session, now);
@@ -155,7 +165,7 @@ static int64_t alarm_of(const struct dli_etcd_session *session)
 
     if (!session->id)
         return INT64_MAX;
-    if (!session->etcd->grpc.session && !session->asked) /* up() asks */
+    if (!session->etcd->grpc.session) /* up() asks, and counts anew how long it takes */
         other = at;
     at = other < at ? other : at;
     for (const struct dli_link *link = session->parked.next; link != &session->parked; link = link->next) {

@@ -85,6 +85,7 @@ void dli_etcd_up(void *owner)
     struct dli_etcd *etcd = owner;
 
     etcd->lanes.ups++;
+    dli_etcd_sessions_up(etcd);
     if (!etcd->user[0]) {
         ready(etcd);
         return;
