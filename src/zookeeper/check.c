@@ -40,13 +40,18 @@ static void judge_version(struct dli_zk_check *check, const char *text)
     static const char head[] = "Zookeeper version: ";
     const char *at = strstr(text, head);
     char detail[64];
-    int major = 0, minor = 0;
+    long major, minor;
+    char *end;
 
-    if (!at || sscanf(at + sizeof head - 1, "%d.%d", &major, &minor) != 2)
+    if (!at)
         return;
+    major = strtol(at + sizeof head - 1, &end, 10);
+    if (end == at + sizeof head - 1 || *end != '.')
+        return;
+    minor = strtol(end + 1, NULL, 10);
     if (major > 3 || (major == 3 && minor >= 5))
         return;
-    snprintf(detail, sizeof detail, "it is older than 3.5 (%d.%d)", major, minor);
+    snprintf(detail, sizeof detail, "it is older than 3.5 (%ld.%ld)", major, minor);
     add(check, DLOCK_FINDING_WRITE_REFUSED, detail);
 }
 
