@@ -888,7 +888,8 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
                                      dlock_error *reterr);
 
 /*
- * As dlock_lock_export_grant, but the result comes as an event, and the bytes are its data (dlock_event_data).
+ * As dlock_lock_export_grant, but the result comes as an event, and the bytes are its data (dlock_event_data). A failure that
+ * is known at once (DLOCK_NOT_HELD, DLOCK_LOST, DLOCK_BUSY) is returned, and no event follows.
  * Threads: any. Blocks: never. Since: 0.1
  */
 DLOCK_API

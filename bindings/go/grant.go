@@ -128,8 +128,8 @@ func (g *Grant) PermitID(index int) (string, error) {
 	return strings.TrimRight(string(id), "\x00"), err
 }
 
-// Export gives the grant away: another process can adopt the bytes until the lease ends. The lock is then not held here.
-// ErrNotHeld, ErrLost.
+// Export gives the grant away, in one round trip: another process can adopt the bytes until the lease ends. They are a secret
+// that works once. The lock is then not held here; after an error it is held as before. ErrNotHeld, ErrLost.
 func (g *Grant) Export() ([]byte, error) {
 	g = g.orNone()
 	bytes := make([]byte, 512+len(g.lock.name))

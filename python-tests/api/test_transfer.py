@@ -211,6 +211,20 @@ def test_every_byte_counts(new_agent: Make, anywhere: Any) -> None:
     taker.release(1).ok
 
 
+def test_submitted(new_agent: Make, anywhere: Any) -> None:
+    """The event of the export has the bytes, and no token. A second export finds nothing, and its event has none."""
+    client = new_agent().open(anywhere)
+    giver, taker = client.lock("lock", lease_ms=60_000), new_agent().open(anywhere).lock("lock") if not isinstance(anywhere, str) else None
+    until(lambda: giver.acquire(1, 0).status == "OK")
+    token = giver.token(1).ok.token
+    giver.submit("export", 7, 1).ok
+    event = client.event()
+    assert (event.tag, event.status, event.token, giver.state(1)) == (7, 0, -1, "NONE") and int(event.data.split()[1]) == token
+    answer = giver.submit("export", 8, 1)
+    assert answer.status == "NOT_HELD"
+    assert (taker or giver).adopt(1, event.data).ok.token == token
+
+
 def test_what_an_inspection_shows_does_not_help(new_agent: Make, anywhere: Any) -> None:
     """Neither against a holder, nor against the next one after an export."""
     agent = new_agent()

@@ -128,7 +128,7 @@ class Lock(Operations[Later[None], Later[bool], Later[int], Later[Inspection]]):
         return later
 
     def export_grant(self) -> bytes:
-        """As dlock.Lock.export_grant."""
+        """As dlock.Lock.export_grant: it blocks the event loop for one round trip."""
         owner = self._whose()
         try:
             return super().export_grant()

@@ -546,6 +546,8 @@ static dlock_status submit(struct answer *answer, dlock_lock *lock, const struct
 
     if (strcmp(words[0].text, "extend") == 0)
         return dlock_lock_submit_extend(lock, number(words[2]), number(words[3]), number(words[1]), answer->box);
+    if (strcmp(words[0].text, "export") == 0)
+        return dlock_lock_submit_export_grant(lock, number(words[2]), number(words[1]), answer->box);
     if (strcmp(words[0].text, "adopt") == 0)
         return dlock_lock_submit_adopt_grant(lock, number(words[2]), (const uint8_t *)words[3].text, words[3].size,
                                              number(words[1]), answer->box);

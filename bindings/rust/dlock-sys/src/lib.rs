@@ -422,7 +422,8 @@ extern "C" {
     /// lost, and nobody can adopt: no outcome is open. 512 bytes beyond the name always suffice.
     pub fn dlock_lock_export_grant(lock: *mut dlock_lock, owner: i64, buffer: *mut u8, size: usize, ret_size: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_lock_export_grant`, but the result comes as an event, and the bytes are its data
-    /// (`dlock_event_data`).
+    /// (`dlock_event_data`). A failure that is known at once (`DLOCK_NOT_HELD`, `DLOCK_LOST`, `DLOCK_BUSY`) is
+    /// returned, and no event follows.
     pub fn dlock_lock_submit_export_grant(lock: *mut dlock_lock, owner: i64, tag: i64, reterr: *mut dlock_error) -> dlock_status;
     /// Take over a grant that `dlock_lock_export_grant` gave out for the same name. It keeps its token. The first
     /// client gets it. Token and lease are what the server was told at the export. `DLOCK_UNREACHABLE` leaves open

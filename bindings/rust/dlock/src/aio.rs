@@ -478,7 +478,7 @@ impl Guard {
         self.owner.permit_id(index)
     }
 
-    /// As [`crate::Owner::export`]. After a success the guard holds nothing.
+    /// As [`crate::Owner::export`]: it blocks the thread for one round trip. After a success the guard holds nothing.
     ///
     /// # Errors
     /// `NotHeld`, `Lost`.

@@ -178,7 +178,8 @@ impl Owner {
         Ok(duration(self.lock.raw.remaining_ms(self.number)?))
     }
 
-    /// Gives the grant away as bytes. Another process may adopt them until the lease ends.
+    /// Gives the grant away as bytes, in one round trip. Another process may adopt them until the lease ends. They are a secret
+    /// that works once. After an error it is held as before.
     ///
     /// # Errors
     /// `NotHeld`, `Lost`, `Busy` when the hold is nested.

@@ -516,7 +516,8 @@ impl Lock {
         Ok(ret_size)
     }
     /// As `dlock_lock_export_grant`, but the result comes as an event, and the bytes are its data
-    /// (`dlock_event_data`).
+    /// (`dlock_event_data`). A failure that is known at once (`DLOCK_NOT_HELD`, `DLOCK_LOST`, `DLOCK_BUSY`) is
+    /// returned, and no event follows.
     pub fn submit_export_grant(&self, owner: i64, tag: i64) -> Result<(), Error> {
         call(|reterr| unsafe { sys::dlock_lock_submit_export_grant(self.0.as_ptr(), owner, tag, reterr) })
     }
