@@ -813,10 +813,10 @@ ETCD = (
     )), "test_etcd_transactions.py", "test_users"),
     (Mutant(971, "what etcd refuses without space was not done", edits=(
         ("etcd/drop.c", "    if (!puts || job->failed", "    if (puts >= 0 || job->failed"),
-        ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
+        ("etcd/grpc/status.c", '        return !dli_grpc_says(call, "space");', "        return 1;"),
     )), "test_etcd_faults.py", "l23"),
     (Mutant(972, "a commit that etcd refuses without space was not done", edits=(
-        ("etcd/grpc/status.c", '        return !strstr(call->text, "space");', "        return 1;"),
+        ("etcd/grpc/status.c", '        return !dli_grpc_says(call, "space");', "        return 1;"),
     )), "test_etcd_hostile.py", "l23"),
     (Mutant(973, "a commit waits for a session that is over", edits=(
         ("etcd/prepare.c", "    if (job->session->over)\n        find_session(job);\n    else\n        dli_etcd_refresh", "    if (job->session->id == 0)\n        find_session(job);\n    else\n        dli_etcd_refresh"),
@@ -860,6 +860,12 @@ ETCD = (
     (Mutant(991, "a key that was deleted before its watch began is not missed", edits=(
         ("etcd/watch.c", "        waiter->unsure = waiter->held;\n", "        waiter->unsure = 0;\n"),
     )), "test_etcd_faults.py", "l04"),
+    (Mutant(1418, "a key of another lock is believed", edits=(
+        ("etcd/codec/reply.c", "|| !is_of(step, found.key)", "|| (is_of(step, found.key) && step->kind == 9)"),
+    )), "test_etcd_border.py", "lies"),
+    (Mutant(1419, "a result of another kind is believed", edits=(
+        ("etcd/codec/reply.c", "kind != step->kind)\n        return -1;\n    if (kind == DLI_ETCD_RANGE)", "kind == 9)\n        return -1;\n    if (kind == DLI_ETCD_RANGE)"),
+    )), "test_etcd_border.py", "lies"),
 )  # fmt: skip
 
 # Found by test_worlds.py: the whole library over a model of etcd.
@@ -941,7 +947,7 @@ WORLDS = (
         ("etcd/renew.c", "    step->keep_value = 1;\n", ""),
     )),
     Mutant(908, "claims with permits before its own do not count", world="etcd", semaphores=True, edits=(
-        ("etcd/permit.c", "        if (claim.created < created)\n            sums.before += permits;", "        if (claim.created < created)\n            sums.before += 1;"),
+        ("etcd/permit.c", "        sums->before = dli_plus(sums->before, permits);", "        sums->before = dli_plus(sums->before, 1);"),
     )),
     Mutant(909, "a claim that does not wait is put whatever came meanwhile", world="etcd", semaphores=True, edits=(
         ("etcd/permit.c", "    if (seen)\n        test_seen(", "    if (seen && seen->revision < 0)\n        test_seen("),
