@@ -470,7 +470,7 @@ CLUSTER_REPLICAS = (
 
 # Found by test_cluster_pubsub.py, beside clients that subscribe plainly.
 PUBSUB = (
-    Mutant(615, "the name of a message is what follows its fourth word", edits=(
+    Mutant(1015, "the name of a message is what follows its fourth word", edits=(
         ("redis/cluster/subscriptions.c", "dli_slot_of(message.name, message.size)", "dli_slot_of(message.name - (message.what == DLI_MESSAGE_GRANT ? 2 : 0), message.size + (message.what == DLI_MESSAGE_GRANT ? 2 : 0))"),
     )),
     Mutant(521, "plain Pub/Sub is sharded where the servers have it", world="cluster", edits=(
@@ -535,20 +535,20 @@ STRAY = Mutant(604, "the undo does not say that a request may still be in flight
 
 # Found by test_cold.py, of what a held lock needs before it is due.
 COLD = (
-    Mutant(611, "renewals need a new connection", edits=(
+    Mutant(1011, "renewals need a new connection", edits=(
         ("redis/pipe/pipe_io.c", "    conn = dli_private_yield(pipe->spare, pipe->barren ? 0 : pipe->lost_at);", "    conn = NULL;"),
     )),
-    Mutant(612, "a caller does not use the shared connection when it cannot make one", edits=(
+    Mutant(1012, "a caller does not use the shared connection when it cannot make one", edits=(
         ("redis/pipe/private.c", "(!may_connect(pool) || (shared && try_connect(pool, conn, call->deadline))))) {", "(!may_connect(pool) || (0 && shared && try_connect(pool, conn, call->deadline))))) {"),
     )),
 )  # fmt: skip
 
 # Found by test_wrong_server.py, of servers that are not the primary any more.
 WRONG_SERVER = (
-    Mutant(613, "a caller takes a read-only server's answer", edits=(
+    Mutant(1013, "a caller takes a read-only server's answer", edits=(
         ("redis/pipe/private.c", "    if (status == DLOCK_OK && dli_conn_demoted(conn, reply))", "    if (0 && dli_conn_demoted(conn, reply))"),
     )),
-    Mutant(614, "the shared connection stays at a read-only server", edits=(
+    Mutant(1014, "the shared connection stays at a read-only server", edits=(
         ("redis/pipe/pipe_io.c", "        if (dli_conn_demoted(pipe->conn, reply))", "        if (0 && dli_conn_demoted(pipe->conn, reply))"),
     )),
 )  # fmt: skip

@@ -378,7 +378,7 @@ FOUND: dict[int, Callable[[Make, Cluster], None]] = {
     522: lambda new, cluster: woken(new(), cluster, "both", "write", "PUBLISH"),
     523: lambda new, cluster: ours_is_not_foreign(new(), new(), cluster),
     524: lambda new, cluster: follows_a_move(new(), cluster),
-    615: lambda new, cluster: heard_beside_one_that_hangs(opened(new(), cluster, "auto"), opened(new(), cluster, "auto"), cluster, "fair"),
+    1015: lambda new, cluster: heard_beside_one_that_hangs(opened(new(), cluster, "auto"), opened(new(), cluster, "auto"), cluster, "fair"),
 }
 
 
