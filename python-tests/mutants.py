@@ -129,7 +129,7 @@ MUTANTS = (
         ("engine/handover.c", "    if (dli_mutex_start_drop(m, m->overdue ? m->handover.since : 0, now) == 0)\n", "    m->handover.linger_until = 0;\n    if (now < 0)\n"),
     )),
     Mutant(118, "a new counter gives a whole block", (
-        ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, nil, nil", "redis.call, micros, tonumber(block), nil, nil"),
+        ("redis/scripts/shared/tokens.lua", "redis.call, micros, 1, tonumber(keep), nil, nil", "redis.call, micros, tonumber(block), tonumber(keep), nil, nil"),
     )),
     Mutant(119, "a whole block is reserved whatever the clock says", first=41, edits=(
         ("redis/scripts/shared/tokens.lua", "    got = math.min(block, last - before)\n", "    last = math.max(last, before + block)\n    got = block\n"),
