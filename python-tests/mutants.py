@@ -560,10 +560,10 @@ EXPORT = Mutant(609, "an export forgets the number: a request for it may be unde
 
 # Found by test_unasked.py, of replies that nobody asked for.
 UNASKED = (
-    Mutant(606, "a private connection is not looked at before a call", edits=(
+    Mutant(1606, "a private connection is not looked at before a call", edits=(
         ("redis/link/call.c", "    if (!dli_conn_quiet(conn))\n        return conn->reason.code;\n    dlock_status", "    dlock_status"),
     )),
-    Mutant(607, "a part of a reply stays for the next one", edits=(
+    Mutant(1607, "a part of a reply stays for the next one", edits=(
         ("redis/pipe/pipe_io.c", "    refuse_unasked(pipe);\n", ""),
         ("redis/pipe/pipe_io.c", "static void refuse_unasked", "__attribute__((unused)) static void refuse_unasked"),
     )),
