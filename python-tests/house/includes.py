@@ -84,6 +84,8 @@ BORDERS = [
     (r"_unpack\(|etcd\.pb-c\.h", "src/etcd", {"codec/inner.h"}, "reads by protobuf-c, which checks nothing"),
     (r"dli_grpc_answer\(|dli_grpc_asked\(|->came\b", "src/etcd", {"job.c", "grpc/grpc.h", "grpc/channel.c", "grpc/http2.c"}, "takes an answer that was not checked"),
     (r"(?:->|\.)said\b", "src/etcd", {"grpc/channel.c", "grpc/http2.c", "grpc/status.c"}, "sees a sentence of the server with its secrets"),
+    (r"(?:->|\.)integer\b", "src/redis", {"codec/cluster_map.c", "codec/replies.c", "codec/resp.c", "codec/resp.h", "pipe/batch.c"},
+     "reads a number of the server that was not checked"),
     (r"\b(?:strto[a-z]+|ato[a-z]+|sscanf)\(", "src/etcd", {"keys.c"}, "makes a number of text; dli_etcd_read_number checks it"),
 ]
 

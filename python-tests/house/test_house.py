@@ -103,6 +103,7 @@ WRONG_INCLUDES = {
     "name without dli_": {"base/x.c": "int name(void)\n{\n    return 0;\n}\n"},
     "etcd: a reader of answers": {"etcd/codec/x.c": '#include "wire.h"\n'},
     "etcd: protobuf-c reads": {"etcd/codec/x.c": "static void *f(void)\n{\n    return etcd__txn_response__unpack(0, 0, 0);\n}\n"},
+    "Redis: a number that was not checked": {"redis/link/x.c": "static int f(const struct dli_reply *reply)\n{\n    return (int)reply->integer;\n}\n"},
     "etcd: an answer that was not checked": {"etcd/x.c": "static void f(void)\n{\n    dli_grpc_answer(0, 0);\n}\n"},
     "etcd: a sentence with its secrets": {"etcd/x.c": "static void f(void)\n{\n    puts(call->said);\n}\n"},
     "etcd: a number of text": {"etcd/x.c": "static void f(void)\n{\n    x = strtoll(text, 0, 10);\n}\n"},

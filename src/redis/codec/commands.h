@@ -121,6 +121,9 @@ int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *
 
 /* ---- replies.c */
 
+/* The number of replicas in an answer to WAIT; -1: it is none. */
+int dli_decode_replicas(const struct dli_reply *reply);
+
 /* DLOCK_OK for any reply but an error; else its status, and box gets a sentence. */
 dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box);
 

@@ -7,11 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "errors.h"
 #include "list.h"
 #include "sys/sys.h"
 
 enum { CLOCK_MOST = 5000000 };
+
+/* The most that a number of a server may be: a token; a time in milliseconds, so that microseconds fit, too. */
+#define NUMBER_MOST ((INT64_C(1) << 53) - 1)
+#define MS_MOST     (NUMBER_MOST / 1000)
 
 static dlock_status refusal(const struct dli_reply *reply, dlock_error *box)
 {
@@ -41,10 +46,21 @@ static int integer_at(const struct dli_reply *reply, size_t index, int64_t *out)
     return 1;
 }
 
+/* The same, if the number is in this range. Nothing else is written to *out. */
+static int number_at(const struct dli_reply *reply, size_t index, int64_t least, int64_t most, int64_t *out)
+{
+    int64_t number;
+
+    if (!integer_at(reply, index, &number) || number < least || number > most)
+        return 0;
+    *out = number;
+    return 1;
+}
+
 /* {-3, ms left}: the server may have lost its memory. */
 static int decode_quarantine(const struct dli_reply *reply, int64_t *left, dlock_error *box)
 {
-    if (!integer_at(reply, 1, left) || *left < 0 || *left > INT32_MAX)
+    if (!number_at(reply, 1, 0, INT32_MAX, left))
         return 0;
     dli_fail(box, DLOCK_QUARANTINED,
              "the server may have lost its memory; nobody is granted a lock for the next %lld ms", (long long)*left);
@@ -57,7 +73,7 @@ static dlock_status refuse_lease(const struct dli_reply *reply, const struct dli
 {
     int64_t longest = 0;
 
-    integer_at(reply, 1, &longest);
+    number_at(reply, 1, 0, MS_MOST, &longest);
     return dli_fail(request->reason, DLOCK_LEASE_REFUSED,
                     "the longest lease at this server is %lld ms, and this client's quarantine_ms is %lld",
                     (long long)longest, (long long)(request->quarantine ? request->quarantine->longest_ms : 0));
@@ -93,11 +109,11 @@ static void decode_seen(const struct dli_reply *reply, struct dli_answer *answer
     struct dli_seen seen = {.left = answer->left};
     int64_t cut = 0;
 
-    if (answer->left < 0 || !integer_at(reply, 3, &seen.ends) || !integer_at(reply, 4, &seen.token) ||
-        !integer_at(reply, 5, &cut) || seen.token < 0)
+    if (answer->left < 0 || !number_at(reply, 3, 0, NUMBER_MOST, &seen.ends) ||
+        !number_at(reply, 4, 0, NUMBER_MOST, &seen.token) || !number_at(reply, 5, -MS_MOST, MS_MOST, &cut))
         return;
     answer->seen = seen;
-    answer->cut = cut <= 0 ? 0 : cut < INT64_MAX / 1000 ? cut * 1000 : INT64_MAX;
+    answer->cut = cut <= 0 ? 0 : cut * 1000;
 }
 
 /* Milliseconds in microseconds; -1 when they are negative or more than any lease. */
@@ -127,7 +143,7 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
     }
     if (code == 1) {
         answer->got = DLI_TRY_GRANTED;
-        if (!integer_at(reply, 3, &answer->more))
+        if (!number_at(reply, 3, -NUMBER_MOST, NUMBER_MOST, &answer->more))
             answer->more = -1;
         answer->left = integer_at(reply, 4, &answer->left) ? micros(answer->left) : -1;
         return decode_tokens(reply, 1, most, &answer->token, &answer->tokens);
@@ -136,7 +152,7 @@ static int decode_try(const struct dli_reply *reply, int64_t most, struct dli_an
         return 0;
     answer->got = DLI_TRY_HELD;
     answer->left = micros(answer->left);
-    if (!integer_at(reply, 2, &foreign))
+    if (!number_at(reply, 2, 0, 2, &foreign))
         return 0;
     answer->foreign = foreign == 1 || foreign == 2;
     answer->spent = foreign == 2;
@@ -163,7 +179,7 @@ static dlock_status decode_exchange(const struct dli_reply *reply, struct dli_re
     if (!wish->want) {
         good = reply->type == DLI_REPLY_INTEGER;
         answer->released = good && reply->integer >= 1;
-        answer->others = answer->released ? reply->integer - 1 : 0;
+        answer->others = answer->released ? dli_between(reply->integer - 1, 0, NUMBER_MOST) : 0;
     } else {
         int both = wish->drop && reply->type == DLI_REPLY_ARRAY && reply->size == 2;
         const struct dli_reply *said = both ? &reply->items[1] : reply;
@@ -187,14 +203,14 @@ static dlock_status decode_transfer(const struct dli_reply *reply, struct dli_re
     struct dli_transfer *transfer = row->transfer;
     int64_t code, token, lease;
 
-    if (!integer_at(reply, 0, &code) || code > 1 || code < -1)
+    if (!number_at(reply, 0, -1, 1, &code))
         return unexpected(request->reason);
     row->kept = code == 1;
     transfer->forged = code == -1;
     if (code != 1 || !transfer->heir[0])
         return DLOCK_OK;
-    if (!integer_at(reply, 1, &token) || !dli_grant_fits(token, 1, 1) || !integer_at(reply, 2, &lease) ||
-        lease < DLI_LEASE_LEAST_MS || lease > DLI_LEASE_MOST_MS)
+    if (!integer_at(reply, 1, &token) || !dli_grant_fits(token, 1, 1) ||
+        !number_at(reply, 2, DLI_LEASE_LEAST_MS, DLI_LEASE_MOST_MS, &lease))
         return unexpected(request->reason);
     transfer->token = token;
     transfer->lease = micros(lease);
@@ -226,7 +242,7 @@ static dlock_status decode_take(const struct dli_reply *reply, struct dli_reques
     request->multi.which = -1;
     if (is_lease_refused(reply))
         return refuse_lease(reply, request);
-    if (!integer_at(reply, 0, &code) || code > 1 || code < -3)
+    if (!number_at(reply, 0, -3, 1, &code))
         return unexpected(request->reason);
     request->multi.result = results[code + 3];
     if (code == -3)
@@ -237,7 +253,7 @@ static dlock_status decode_take(const struct dli_reply *reply, struct dli_reques
                 return unexpected(request->reason);
         return DLOCK_OK;
     }
-    if (!integer_at(reply, 1, &which) || which < 1 || which > request->multi.count)
+    if (!number_at(reply, 1, 1, request->multi.count, &which))
         return unexpected(request->reason);
     request->multi.which = (int)which - 1;
     return DLOCK_OK;
@@ -277,7 +293,7 @@ static dlock_status decode_gate_left(const struct dli_reply *reply, struct dli_r
 {
     if (reply->type != DLI_REPLY_INTEGER)
         return unexpected(request->reason);
-    request->gate_ms = reply->integer < 0 ? -1 : reply->integer;
+    request->gate_ms = dli_between(reply->integer, -1, MS_MOST);
     return DLOCK_OK;
 }
 
@@ -301,8 +317,11 @@ static dlock_status decode_inspect(const struct dli_reply *reply, struct dli_req
         return dli_fail(request->reason, DLOCK_WRONG_KIND, "the key does not belong to this kind of lock");
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 5 || reply->items[0].type != DLI_REPLY_TEXT ||
         !integer_at(reply, 1, &inspection->left_ms) || !integer_at(reply, 2, &inspection->token) ||
-        !integer_at(reply, 3, &inspection->now_us) || !integer_at(reply, 4, &inspection->waiters))
+        !number_at(reply, 3, 0, NUMBER_MOST, &inspection->now_us) ||
+        !number_at(reply, 4, -1, NUMBER_MOST, &inspection->waiters))
         return unexpected(request->reason);
+    inspection->left_ms = dli_between(inspection->left_ms, -2, MS_MOST); /* whoever made the key chose its end */
+    inspection->token = dli_between(inspection->token, -1, NUMBER_MOST); /* and the counter's value */
     dli_escape_error(inspection->holder, sizeof inspection->holder, &reply->items[0]);
     return DLOCK_OK;
 }
@@ -418,4 +437,9 @@ void dli_decode_request(const struct dli_reply *reply, struct dli_request *reque
 dlock_status dli_decode_word(const struct dli_reply *reply, dlock_error *box)
 {
     return reply->type == DLI_REPLY_ERROR ? refusal(reply, box) : DLOCK_OK;
+}
+
+int dli_decode_replicas(const struct dli_reply *reply)
+{
+    return reply->type != DLI_REPLY_INTEGER ? -1 : (int)dli_between(reply->integer, 0, INT32_MAX);
 }

@@ -100,14 +100,15 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
                         const struct dli_reply *reply)
 {
     dlock_error *reason = carrier->job->request.reason;
+    int count = dli_decode_replicas(reply);
     char escaped[200];
 
-    if (reply->type == DLI_REPLY_INTEGER && reply->integer >= needed(replicas))
+    if (count >= needed(replicas))
         return complete(carrier);
-    if (reply->type == DLI_REPLY_INTEGER)
+    if (count >= 0)
         return unconfirmed(carrier,
-                           dli_fail(reason, DLOCK_NOT_REPLICATED, "%lld of %d replicas of %s confirmed it in time",
-                                    (long long)reply->integer, needed(replicas), server_of(replicas)));
+                           dli_fail(reason, DLOCK_NOT_REPLICATED, "%d of %d replicas of %s confirmed it in time", count,
+                                    needed(replicas), server_of(replicas)));
     dli_conn_close(carrier->conn);
     if (is_demotion(reply))
         return unconfirmed(
