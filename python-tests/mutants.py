@@ -653,7 +653,7 @@ PARKED = (
 )  # fmt: skip
 
 # Found by test_gate.py.
-FORGOTTEN = Mutant(1418, "a closed gate makes a number forgotten whose request may still come", edits=(
+FORGOTTEN = Mutant(1518, "a closed gate makes a number forgotten whose request may still come", edits=(
     ("engine/exchange.c", "        if (m->want.doubt) /* an earlier request for it may still arrive */\n", "        if (m->want.doubt && now < 0)\n"),
 ))  # fmt: skip
 
@@ -671,7 +671,7 @@ INTERRUPTED = (
     (Mutant(1416, "the wait of a caller that never comes back goes on", edits=(
         ("client/submit.c", "    if (waiter->claim.until == DLI_NEVER)\n", "    if (waiter->claim.until)\n"),
     )), "api/test_interrupted.py", "never_comes_back and mutex"),
-    (Mutant(1419, "a release whose hold another one has taken fails", edits=(
+    (Mutant(1519, "a release whose hold another one has taken fails", edits=(
         ("client/hold.c", "    if (status != DLOCK_NOT_HELD || !kind->slots ||", "    if (status != DLOCK_NOT_HELD || kind->slots ||"),
     )), "kinds/test_kinds.py", "release_at_the_same_time"),
 )  # fmt: skip
