@@ -3,7 +3,7 @@
     python3 python-tests/harness/acl.py > docs/acl.md
 
     rights("fair", "billing")                       # .commands, .keys, .channels for the names of a namespace
-    rights("fair", "billing").rules()               # ["+evalsha", ..., "~billing:*", ..., "&dlock_client:*", ...]
+    rights("fair", "billing").rules()               # ["+evalsha", ..., "~billing:*", ..., "&dlock_client:billing:*", ...]
 """
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ WHAT = {
 ALWAYS = ["client|setname", "eval", "evalsha", "ping"]
 WAITING = ["subscribe", "unsubscribe"]
 TRANSACTION = ["client|setname", "ping", "watch", "unwatch", "multi", "exec", "get", "set", "del", "incrby"]
-OWN_CHANNEL = "dlock_client:*"
 HEADER = (ROOT / "src/redis/codec/kinds.h").read_text()
 SHARED = dict(re.findall(r'#define DLI_(\w+)_PATTERN +"([^"]*)"', HEADER))  # patterns of keys that other files need too
 GATE = SHARED["GATE"]
@@ -63,11 +62,17 @@ def commands_of(script: str) -> set[str]:
     return {SUBCOMMANDS.get(name, name.lower()) for name in called}
 
 
-def pattern(text: str, namespace: str, star: bool = True) -> str:
+def escaped(namespace: str) -> str:
+    """The namespace in a pattern: what has a meaning there stands for itself."""
+    return re.sub(r"([*?\[\]\\])", r"\\\1", namespace)
+
+
+def pattern(text: str, namespace: str) -> str:
     """A key pattern of kinds.c for all names of a namespace that have no braces."""
-    name = namespace + (":*" if star else "")
+    name = escaped(namespace) + ":*"
     text = text.replace("%", ":").replace("{=}", "{" + name).replace("=", name).replace("@", "{" + name)
-    return text[: text.index("*") + 1] if "*" in text else text
+    end = text.find(name)
+    return text[: end + len(name)] if end >= 0 else text
 
 
 @dataclasses.dataclass
@@ -91,7 +96,7 @@ def rights(feature: str, namespace: str) -> Rights:
     if not names:
         called -= set(WAITING)
     keys = [pattern(key, namespace) for name in members for key in [*table[name]["keys"], GATE]]
-    channels = [OWN_CHANNEL, *(pattern(table[name]["channel"][0], namespace) for name in members)]
+    channels = [f"dlock_client:{escaped(namespace)}:*", *(pattern(table[name]["channel"][0], namespace) for name in members)]
     unique = [list(dict.fromkeys(part)) for part in (sorted(called), keys, channels)]
     return Rights(*unique)
 
@@ -103,9 +108,10 @@ This page lists the rights that a user of the server needs for each feature, as 
 written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/servers/test_acl.py) runs every feature with exactly these
 rights, and with each one of them missing.
 
-The patterns are for names without braces in one namespace, `billing` (the option `namespace`). Without a namespace, put the
-common beginning of your names in its place. Names with braces, such as `billing:{{x}}`, need other patterns: write
-`billing:*` in place of `{{billing:*`, and in libdlock's own keys a second colon, such as `dlock_gate::`.
+The patterns are for names without braces in one namespace, `billing` (the option `namespace`). Names with braces, such as
+`billing:{{x}}`, need other patterns: write `billing:*` in place of `{{billing:*`, and in libdlock's own keys a second colon, such as
+`dlock_gate::`. Without a namespace, put the common beginning of your names in its place, and give `&dlock_client:*`: then the user
+may write to the channels of all clients, see [several tenants](#several-tenants).
 
 A user of several features needs the rights of each. A user for mutexes:
 
@@ -134,11 +140,26 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 ## Beyond one server
 
 - `auth` needs no right. A `db` in the URL needs `+select`.
+- Sentinel needs `+role` at the servers. At the sentinels a user needs `+sentinel|get-master-addr-by-name`.
 - A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. With
   `cluster_pubsub=plain` the first two are enough. Before Redis 7.0 give `+cluster` in place of the first; the last four do
   not exist there.
 - The servers of a quorum need `+info` and `~dlock_quorum` as well.
 - Redisson's clients need rights of their own.
+
+## Several tenants
+
+Users with the rights of this page, each for a namespace of its own, do not touch each other's locks on one server: they can
+neither read nor change them, nor end each other's waits, nor make each other believe that a lock is held.
+
+- Each client, or each of its locks, has the option `namespace`: on it depends the name of the channel by which a client gets its
+  grants. While a client without it waits for `billing:x`, users with these rights are denied to release that lock.
+- No namespace begins like another one and a colon: `a` has all rights for `a:b`. `bill` and `billing` are apart.
+- A namespace has no braces, and does not begin with `dlock_` or `redisson_`. `*`, `?`, `[`, `]` and a backslash need a backslash before
+  them in a pattern.
+- The server protects scripts of one user from those of another: Redis 6.2.7 or 7.0 and newer, with the fix of CVE-2025-46818.
+- What a tenant can do all the same: load the server, block it with a slow script, fill its memory. `+info` shows figures of the whole
+  server. `+scan` shows the names of all keys.
 """
 
 

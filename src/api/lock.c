@@ -146,14 +146,17 @@ static dlock_status check_new(const dlock_client *client, int32_t kind, const ch
 static dlock_status get_entry(dlock_lock *lock, dlock_client *client, const char *name, size_t name_size,
                               const struct dlock_options *set, dlock_error *reterr)
 {
+    const char *space = dli_options_text(set, DLI_OPT_NAMESPACE);
     char full[DLI_NAME_MAX + 1];
     struct dli_mutex_rules rules;
-    dlock_status status = dli_name_in(full, &name_size, dli_options_text(set, DLI_OPT_NAMESPACE), name, reterr);
+    struct dli_name named;
+    dlock_status status = dli_name_in(full, &name_size, space, name, reterr);
 
     if (status != DLOCK_OK)
         return status;
     read_rules(&rules, client->core, lock->terms->kind, set);
-    if (!(lock->entry = dli_entry_get(client->core, lock->terms->kind, full, name_size, &rules)))
+    named = (struct dli_name){full, (uint32_t)name_size, (uint32_t)strlen(space) + (*space != '\0')};
+    if (!(lock->entry = dli_entry_get(client->core, lock->terms->kind, &named, &rules)))
         return dli_fail(reterr, DLOCK_OUT_OF_MEMORY, "no memory for a lock");
     return DLOCK_OK;
 }

@@ -146,9 +146,11 @@ dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlo
 /* The id of a permit: the first 20 hex digits of the client's UUID, then 12 of the grant number. */
 static void permit_id(const struct dli_entry *entry, int64_t number, char out[33])
 {
+    char id[DLI_OWNER_MAX];
     int size = 0;
 
-    for (const char *at = entry->client->uuid; size < 20; at++)
+    dli_entry_owner(entry, number, id);
+    for (const char *at = id; size < 20; at++)
         if (*at != '-')
             out[size++] = *at;
     snprintf(out + size, 33 - (size_t)size, "%012" PRIx64, (uint64_t)number & UINT64_C(0xffffffffffff));

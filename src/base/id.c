@@ -22,6 +22,22 @@ size_t dli_decimal(char *to, int64_t number)
     return size;
 }
 
+void dli_uuid_in(char out[DLI_UUID_SIZE], const char *uuid, size_t space)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    memcpy(out, uuid, DLI_UUID_SIZE);
+    for (int i = DLI_UUID_DIGITS - 1; i >= 0; i--, space /= 16)
+        out[DLI_UUID_SPACE + i] = digits[space % 16];
+}
+
+int dli_uuid_same(const char *one, const char *other)
+{
+    size_t behind = DLI_UUID_SPACE + DLI_UUID_DIGITS;
+
+    return memcmp(one, other, DLI_UUID_SPACE) == 0 && memcmp(one + behind, other + behind, DLI_UUID_SIZE - behind) == 0;
+}
+
 void dli_id(char out[DLI_OWNER_MAX], const char *uuid, int64_t number)
 {
     memcpy(out, uuid, DLI_UUID_SIZE);

@@ -4,14 +4,16 @@
 #ifndef DLI_BASE_NAME_H
 #define DLI_BASE_NAME_H
 
+#include <stdint.h>
+
 #include "error.h"
 
 enum { DLI_NAME_MAX = 1024 };
 
-/* The name of a lock. Not terminated. */
+/* The name of a lock. Not terminated. space: so many bytes of it are its namespace with the colon; 0: it has none. */
 struct dli_name {
     const char *text;
-    size_t size;
+    uint32_t size, space;
 };
 
 /* DLOCK_INVALID_NAME when a lock cannot have this name. */

@@ -224,7 +224,8 @@ static int make_uuid(char out[DLI_UUID_SIZE + 1])
 
     if (dli_random(b, sizeof b))
         return -1;
-    b[6] = (uint8_t)((b[6] & 0x0f) | 0x80);
+    b[6] = 0x80; /* version 8; for its other digits see base/id.h */
+    b[7] = 0;
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
     snprintf(out, DLI_UUID_SIZE + 1, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
              b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);

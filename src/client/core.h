@@ -136,7 +136,7 @@ void dli_client_thread_ended(struct dli_client *client);
 /* ---- entry.c */
 
 /* The entry of a name, made when there is none, with a ref, and counted as a handle. NULL without memory. */
-struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const struct dli_name *name,
                                 const struct dli_mutex_rules *rules);
 
 /* The entry of a name, with a ref. NULL when there is none. */

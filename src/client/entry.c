@@ -242,7 +242,7 @@ static struct dli_entry *find_locking(struct dli_client *client, const struct dl
 
 struct dli_entry *dli_entry_find(struct dli_client *client, int32_t family, const char *name, size_t size)
 {
-    struct dli_entry key = {.name = {name, size}, .kind = dli_kind_find(family)};
+    struct dli_entry key = {.name = {name, (uint32_t)size, 0}, .kind = dli_kind_find(family)};
 
     return find_locking(client, &key);
 }
@@ -279,18 +279,20 @@ static int enlist(struct dli_client *client, struct dli_entry *entry)
 }
 
 /* Give the entry a place in the store, which has a copy of the name. 0, or -1 without memory. */
-static int place(struct dli_entry *entry, const char *name, size_t size)
+static int place(struct dli_entry *entry, const struct dli_name *name)
 {
     struct dli_store *store = entry->client->store;
 
-    if (!(entry->place = store->ops->place_new(store, entry->kind, name, size)))
+    if (!(entry->place = store->ops->place_new(store, entry->kind, name->text, name->size)))
         return -1;
-    entry->name = (struct dli_name){store->ops->place_name(entry->place), size};
+    if (store->ops->place_in)
+        store->ops->place_in(entry->place, name->space);
+    entry->name = (struct dli_name){store->ops->place_name(entry->place), name->size, name->space};
     return 0;
 }
 
 /* client.mutex held: a new entry of a name. NULL without memory. */
-static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+static struct dli_entry *make(struct dli_client *client, const struct dli_kind *kind, const struct dli_name *name,
                               const struct dli_mutex_rules *like)
 {
     const struct dli_mutex_rules *rules = dli_share_get(&client->rules, like, sizeof *like);
@@ -301,7 +303,7 @@ static struct dli_entry *make(struct dli_client *client, const struct dli_kind *
     if (!entry)
         goto fail;
     entry->m.rules = rules;
-    if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name, size) || enlist(client, entry))
+    if ((kind->queued && !(entry->waitlist = dli_waitlist_new())) || place(entry, name) || enlist(client, entry))
         goto fail_entry;
     return entry;
 
@@ -312,17 +314,17 @@ fail:
     return NULL;
 }
 
-struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const char *name, size_t size,
+struct dli_entry *dli_entry_get(struct dli_client *client, const struct dli_kind *kind, const struct dli_name *name,
                                 const struct dli_mutex_rules *rules)
 {
     const struct dli_kind *family = dli_kind_find(kind->family);
-    struct dli_entry key = {.name = {name, size}, .kind = family};
+    struct dli_entry key = {.name = *name, .kind = family};
     struct dli_entry *entry;
 
     pthread_mutex_lock(&client->mutex);
     entry = find(client, &key);
     if (!entry)
-        entry = make(client, family, name, size, rules);
+        entry = make(client, family, name, rules);
     pthread_mutex_unlock(&client->mutex);
     if (entry)
         dli_entry_handle(entry, 1);
@@ -370,7 +372,10 @@ struct dli_entry *dli_entry_child(struct dli_entry *parent, const struct dli_kin
 
 void dli_entry_owner(const struct dli_entry *entry, int64_t number, char out[DLI_OWNER_MAX])
 {
-    dli_id(out, entry->client->uuid, number);
+    char uuid[DLI_UUID_SIZE];
+
+    dli_uuid_in(uuid, entry->client->uuid, entry->name.space);
+    dli_id(out, uuid, number);
 }
 
 void dli_entry_stop_timer(struct dli_entry *entry)

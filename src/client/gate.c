@@ -126,7 +126,7 @@ static void follow_ups(struct dli_entry *entry)
 
     if (!m->holder || !(m->waiters > 0 || m->active->gate_until > 0 || dli_claim_linger(m->holder) > 0))
         return;
-    client->store->ops->want(client->store);
+    client->store->ops->want(client->store, entry->place);
     ups = __atomic_load_n(&client->line_ups, __ATOMIC_RELAXED);
     if (dli_entry_gate_query(entry) || __atomic_load_n(&client->line, __ATOMIC_ACQUIRE) != DLI_LINE_READY ||
         entry->gate_query_ups == ups)

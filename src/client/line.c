@@ -12,7 +12,7 @@ void dli_line_follow(struct dli_entry *entry)
     struct dli_mutex *m = &entry->m;
 
     if (m->line.needed && m->waiters > 0)
-        client->store->ops->want(client->store);
+        client->store->ops->want(client->store, entry->place);
     m->line.needed = 0;
     if (dli_entry_loop(entry))
         dli_gate_follow(entry);

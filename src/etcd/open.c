@@ -26,10 +26,11 @@ static void stats(struct dli_store *store, int64_t *all)
 }
 
 /* Every number in line is watched: there is nothing to subscribe to but gates. */
-static void want(struct dli_store *store)
+static void want(struct dli_store *store, const struct dli_place *place)
 {
     struct dli_etcd *etcd = dli_etcd_of(store);
 
+    (void)place;
     if (!__atomic_exchange_n(&etcd->follows, 1, __ATOMIC_ACQ_REL))
         dli_wake_set(etcd->lanes.lane[0]->wake_fd);
 }

@@ -64,9 +64,9 @@ static int next_server(struct dli_store *store, int server)
 
 /* ---- all who wait are told: there is nothing to subscribe to */
 
-static void want(struct dli_store *store)
+static void want(struct dli_store *store, const struct dli_place *place)
 {
-    (void)store;
+    (void)store, (void)place;
 }
 
 static void subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,

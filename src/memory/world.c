@@ -176,7 +176,7 @@ struct dli_memory *dli_memory_store_of(const struct dli_world *world, const char
     for (struct dli_link *link = world->stores.next; link != &world->stores; link = link->next) {
         struct dli_memory *memory = DLI_OBJECT(link, struct dli_memory, link);
 
-        if (memory->lane[0] && memcmp(memory->store.uuid, owner, DLI_UUID_SIZE) == 0)
+        if (memory->lane[0] && dli_uuid_same(memory->store.uuid, owner))
             return memory;
     }
     return NULL;
@@ -228,10 +228,10 @@ void dli_memory_tell_lapsed(struct dli_world *world)
 static int concerns(const struct dli_memory *memory, const struct dli_memory_cell *cell)
 {
     for (struct dli_link *link = cell->holds.next; link != &cell->holds; link = link->next)
-        if (memcmp(memory->store.uuid, dli_memory_hold_at(link)->owner, DLI_UUID_SIZE) == 0)
+        if (dli_uuid_same(memory->store.uuid, dli_memory_hold_at(link)->owner))
             return 1;
     for (struct dli_link *link = cell->line.next; link != &cell->line; link = link->next)
-        if (memcmp(memory->store.uuid, dli_memory_waiter_at(link)->owner, DLI_UUID_SIZE) == 0)
+        if (dli_uuid_same(memory->store.uuid, dli_memory_waiter_at(link)->owner))
             return 1;
     return 0;
 }

@@ -250,6 +250,7 @@ struct dli_store_ops {
 
     /* NULL without memory. */
     struct dli_place *(*place_new)(struct dli_store *store, const struct dli_kind *kind, const char *name, size_t size);
+    void (*place_in)(struct dli_place *place, size_t space); /* so much of the name is its namespace; NULL: no matter */
     void (*place_free)(struct dli_place *place);
     const char *(*place_name)(const struct dli_place *place); /* not terminated */
     struct dli_request *(*request_new)(struct dli_store *store);
@@ -281,8 +282,8 @@ struct dli_store_ops {
     dlock_status (*push)(struct dli_lane *lane, struct dli_request *request);
     void (*execute)(struct dli_lane *lane, struct dli_request *request);
 
-    /* Any thread: subscribe to this client's own channel, from now on. */
-    void (*want)(struct dli_store *store);
+    /* Any thread: subscribe to this client's own channel for locks in this one's namespace, from now on. */
+    void (*want)(struct dli_store *store, const struct dli_place *place);
 
     /*
      * Any thread: subscribe to a lock's channel (that of its waiter owner where the kind has own_channel), or end that.

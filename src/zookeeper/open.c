@@ -26,10 +26,11 @@ static void stats(struct dli_store *store, int64_t *all)
 }
 
 /* Every number in line is watched: there is nothing to subscribe to but gates. */
-static void want(struct dli_store *store)
+static void want(struct dli_store *store, const struct dli_place *place)
 {
     struct dli_zk *zk = dli_zk_of(store);
 
+    (void)place;
     if (!__atomic_exchange_n(&zk->follows, 1, __ATOMIC_ACQ_REL))
         dli_wake_set(zk->lanes.lane[0]->wake_fd);
 }

@@ -61,7 +61,7 @@ class Hold:
     def __init__(self, permits: int = 1, after: Hold | None = None) -> None:
         """after: another hold of the same process."""
         self.permits = permits
-        self.uuid: str = after.uuid if after else f"{next(self.processes):08x}-1234-8567-89ab-cdef01234567"
+        self.uuid: str = after.uuid if after else f"{next(self.processes):08x}-1234-8000-89ab-cdef01234567"
         self.number: int = (after.number if after else 1000) + permits
         self.id = f"{self.uuid}:{self.number}"
 

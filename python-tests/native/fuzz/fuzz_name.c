@@ -169,7 +169,7 @@ static void check_marker(int slot)
 
 static void check_order(const char *a, size_t a_size, const char *b, size_t b_size)
 {
-    struct dli_name x = {a, a_size}, y = {b, b_size};
+    struct dli_name x = {a, (uint32_t)a_size, 0}, y = {b, (uint32_t)b_size, 0};
     int there = dli_name_compare(&x, &y), back = dli_name_compare(&y, &x);
 
     REQUIRE((there < 0) == (back > 0) && (there == 0) == (back == 0));

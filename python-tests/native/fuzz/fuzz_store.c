@@ -222,7 +222,7 @@ static void listen_to(struct fuzz *in, struct dli_store *store)
     char owner[DLI_OWNER_MAX];
 
     dli_id(owner, UUID, 1);
-    store->ops->want(store);
+    store->ops->want(store, s->place);
     if (listeners[which] <= 0)
         listeners[which] = 0;
     if (fuzz_below(in, 2) || listeners[which] == 0)
@@ -278,6 +278,8 @@ static void begin_slots(struct dli_store *store, struct fuzz *in)
         slot[i].request = store->ops->request_new(store);
         slot[i].place = store->ops->place_new(store, slot[i].kind, name, strlen(name));
         REQUIRE(slot[i].request && slot[i].place);
+        if (store->ops->place_in)
+            store->ops->place_in(slot[i].place, fuzz_below(in, 2) ? strlen(name) / 2 : 0);
     }
 }
 

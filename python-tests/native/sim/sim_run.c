@@ -164,7 +164,7 @@ static void make_peer(struct sim *s, int index, int foreign)
     peer->foreign = foreign;
     peer->alive = 1;
     snprintf(peer->uuid, sizeof peer->uuid, "%08x-%04x-%d%03x-a%03x-%012" PRIx64, (unsigned)(random >> 32),
-             (unsigned)(random >> 16) & 0xffff, foreign ? 4 : 8, (unsigned)(random >> 4) & 0xfff,
+             (unsigned)(random >> 16) & 0xffff, foreign ? 4 : 8, foreign ? (unsigned)(random >> 4) & 0xfff : 0,
              (unsigned)random & 0xfff, random >> 16);
     note_bytes(peer);
     peer->ppm = sim_between(s, -half, half) * s->drift_factor;

@@ -97,8 +97,10 @@ static void lane_free(struct dli_lane *lane)
     for (int i = 0; i < dli_cluster_count(cluster); i++)
         dli_node_close_lane(cluster->node[i], lane->index);
     pthread_mutex_unlock(&cluster->mutex);
-    if (lane->index == 0)
+    if (lane->index == 0) {
         dli_refresh_end(cluster);
+        dli_ears_fini(&cluster->ears);
+    }
     dli_redis_txn_lane_fini(&lane->txns);
     pthread_mutex_destroy(&lane->mutex);
     free(lane);
@@ -120,7 +122,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     pthread_mutex_init(&lane->mutex, NULL);
     dli_redis_txn_lane_init(&lane->txns, &cluster->txns, index, wake_fd);
     if (index == 0)
-        dli_own_channel(cluster->channel, store->uuid);
+        dli_ears_init(&cluster->ears, store->uuid);
     if (join(cluster, lane) == 0)
         return lane;
     lane_free(lane);
@@ -293,6 +295,7 @@ static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
     .place_new = place_new,
+    .place_in = dli_place_in,
     .place_free = dli_place_free,
     .place_name = dli_place_name,
     .request_new = request_new,

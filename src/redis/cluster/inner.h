@@ -123,7 +123,7 @@ struct dli_cluster {
     struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
     struct dli_survey *surveys;
     int surveys_shut;
-    char channel[DLI_OWN_CHANNEL_MAX];
+    struct dli_ears ears;                           /* while there is a lane 0 */
     int wanted;                                     /* atomic: somebody wants the messages of grants */
     enum { LINE_UNKNOWN, LINE_UP, LINE_DOWN } line; /* lane 0's: what the hooks last reported */
 };
@@ -245,7 +245,7 @@ void dli_survey_shut(struct dli_cluster *cluster);
 
 /* ---- subscriptions.c */
 
-void dli_subscriptions_want(struct dli_store *store);
+void dli_subscriptions_want(struct dli_store *store, const struct dli_place *place);
 void dli_subscriptions_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                                  const char *owner, int on, int64_t *listeners);
 void dli_subscriptions_forget(struct dli_store *store, int64_t *listeners);

@@ -87,11 +87,12 @@ static void finish(struct dli_cluster *cluster, const char *name, size_t size)
 
 /* ---- any thread */
 
-void dli_subscriptions_want(struct dli_store *store)
+void dli_subscriptions_want(struct dli_store *store, const struct dli_place *place)
 {
     struct dli_cluster *cluster = dli_cluster_of(store);
+    int news = dli_ears_add(&cluster->ears, dli_place_name(place), place->space);
 
-    if (__atomic_exchange_n(&cluster->wanted, 1, __ATOMIC_ACQ_REL))
+    if (__atomic_exchange_n(&cluster->wanted, 1, __ATOMIC_ACQ_REL) && !news)
         return;
     if (!__atomic_load_n(&cluster->known, __ATOMIC_ACQUIRE))
         dli_refresh_want(cluster);
@@ -302,7 +303,7 @@ static void message(void *owner, const char *channel, size_t channel_size, const
 {
     struct dli_node *node = owner;
     struct dli_cluster *cluster = node->cluster;
-    int own = channel_size == strlen(cluster->channel) && memcmp(channel, cluster->channel, channel_size) == 0;
+    const struct dli_ear *own = dli_ears_find(&cluster->ears, channel, channel_size);
 
     if (!own || !is_copy(node, text, size))
         dli_message_dispatch(&cluster->store, own, channel, channel_size, text, size);
@@ -341,7 +342,7 @@ static const struct dli_subscriber_hooks hooks = {up, down, subscribed, unsubscr
 int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 {
     struct dli_cluster *cluster = node->cluster;
-    int failed = dli_subscriber_init(&node->subscriber, &node->config, &node->budget, cluster->channel, wake_fd,
+    int failed = dli_subscriber_init(&node->subscriber, &node->config, &node->budget, &cluster->ears, wake_fd,
                                      cluster->patience);
 
     node->subscriber.hooks = &hooks;
@@ -357,7 +358,7 @@ static void subscribe_on_nodes(struct dli_cluster *cluster)
 
         if (node->listed && node->subscription == DLI_SUBSCRIPTION_OFF) {
             set(node, DLI_SUBSCRIPTION_COMING);
-            dli_subscriber_want(&node->subscriber);
+            dli_subscriber_want(&node->subscriber, 0);
         } else if (!node->listed && node->subscription != DLI_SUBSCRIPTION_OFF) {
             dli_subscriber_disconnect(&node->subscriber);
             set(node, DLI_SUBSCRIPTION_OFF);

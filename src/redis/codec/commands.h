@@ -22,14 +22,15 @@ struct dli_quarantine {
  * name is behind the struct. Constant, save apart. Every held lock has one, so it has only what cannot be computed.
  */
 struct dli_place {
-    uint8_t wire;       /* index of its row: dli_wire_at */
-    uint8_t keys;       /* of the scripts */
-    uint8_t apart;      /* atomic: a request of this lock was refused; it joins no batch until one succeeds */
-    uint8_t braced : 1; /* the name contains "{" */
-    uint8_t plain : 1;  /* on a cluster: the channel is in another slot than the keys */
-    uint8_t marked : 1; /* on a cluster with a quarantine: the slot has a marker of its own */
-    uint16_t size;      /* of the name */
-    int16_t slot;       /* on a cluster: the slot of the keys */
+    uint8_t wire : 4;    /* index of its row: dli_wire_at */
+    uint8_t keys : 4;    /* of the scripts */
+    uint8_t apart;       /* atomic: a request of this lock was refused; it joins no batch until one succeeds */
+    uint16_t size : 11;  /* of the name */
+    uint16_t braced : 1; /* the name contains "{" */
+    uint16_t plain : 1;  /* on a cluster: the channel is in another slot than the keys */
+    uint16_t marked : 1; /* on a cluster with a quarantine: the slot has a marker of its own */
+    uint16_t space;      /* so many bytes of the name are its namespace with the colon */
+    int16_t slot;        /* on a cluster: the slot of the keys */
 };
 
 /* Besides the name. The whole of a held lock is measured in test_memory.py. */
@@ -43,6 +44,7 @@ static inline const char *dli_place_name(const struct dli_place *place)
 /* ---- names.c */
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size); /* NULL without memory */
+void dli_place_in(struct dli_place *place, size_t space);
 void dli_place_free(struct dli_place *place);
 
 /* Room for an owner as a kind writes it, and for the key of one read hold. */

@@ -55,17 +55,22 @@ struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, s
 {
     struct dli_place *place = malloc(sizeof *place + size);
     const struct dli_wire *wire;
-    uint8_t row = 0;
+    unsigned row = 0;
 
     if (!place)
         return NULL;
     while ((wire = dli_wire_at(row))->id != kind->id)
         row++;
-    *place = (struct dli_place){.wire = row, .size = (uint16_t)size, .braced = memchr(name, '{', size) != NULL};
+    *place = (struct dli_place){.wire = row & 15U, .size = size & 2047, .braced = memchr(name, '{', size) != NULL};
     while (place->keys < DLI_KEYS_MAX && wire->key[place->keys])
         place->keys++;
     memcpy(place + 1, name, size);
     return place;
+}
+
+void dli_place_in(struct dli_place *place, size_t space)
+{
+    place->space = (uint16_t)space;
 }
 
 void dli_place_free(struct dli_place *place)

@@ -3,15 +3,9 @@
  */
 #include "messages.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "redis/codec/codec.h"
-
-void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid)
-{
-    snprintf(out, DLI_OWN_CHANNEL_MAX, "dlock_client:%s", uuid);
-}
 
 /* ---- channels */
 
@@ -27,7 +21,7 @@ static int64_t waiter_of(const char *uuid, const char *channel, size_t *size)
     for (; at > 0 && channel[at - 1] >= '0' && channel[at - 1] <= '9' && *size - at < 18; power *= 10)
         value += (int64_t)power * (channel[--at] - '0');
     if (at < DLI_UUID_SIZE + 3 || channel[at - 1] != ':' || channel[at - DLI_UUID_SIZE - 2] != ':' ||
-        memcmp(channel + at - DLI_UUID_SIZE - 1, uuid, DLI_UUID_SIZE) != 0)
+        !dli_uuid_same(channel + at - DLI_UUID_SIZE - 1, uuid))
         return 0;
     *size = at - DLI_UUID_SIZE - 2;
     return value;
@@ -212,11 +206,12 @@ static void gate(const struct dli_store *store, const struct dli_message *messag
     }
 }
 
-static void dispatch_own(const struct dli_store *store, const char *text, size_t size)
+static void dispatch_own(const struct dli_store *store, const struct dli_ear *own, const char *text, size_t size)
 {
     struct dli_message message;
 
-    if (dli_message_read(text, size, &message))
+    if (dli_message_read(text, size, &message) || message.size <= own->space ||
+        memcmp(message.name, dli_ear_space(own), own->space) != 0)
         return;
     switch (message.what) {
     case DLI_MESSAGE_GRANT:
@@ -234,11 +229,11 @@ static void dispatch_own(const struct dli_store *store, const char *text, size_t
     }
 }
 
-void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
-                          const char *text, size_t size)
+void dli_message_dispatch(const struct dli_store *store, const struct dli_ear *own, const char *channel,
+                          size_t channel_size, const char *text, size_t size)
 {
     if (own)
-        dispatch_own(store, text, size);
+        dispatch_own(store, own, text, size);
     else if (size != 2 || memcmp(text, "00", 2) != 0) /* "00" is sent after a "1" that was received: see rw.lua */
         dli_message_channel(store, channel, channel_size, store->hooks->hint);
 }

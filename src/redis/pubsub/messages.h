@@ -9,11 +9,8 @@
 #ifndef DLI_REDIS_PUBSUB_MESSAGES_H
 #define DLI_REDIS_PUBSUB_MESSAGES_H
 
+#include "ears.h"
 #include "store/store.h"
-
-/* Room for the name of a client's own channel, and that name. */
-enum { DLI_OWN_CHANNEL_MAX = DLI_UUID_SIZE + 16 };
-void dli_own_channel(char out[DLI_OWN_CHANNEL_MAX], const char *uuid);
 
 /* A message on a client's own channel. name is inside its text. */
 struct dli_message {
@@ -29,9 +26,12 @@ struct dli_message {
 /* 0; or -1: it is none of them. */
 int dli_message_read(const char *text, size_t size, struct dli_message *out);
 
-/* Dispatch a message; own: it came on the client's own channel. Calls the hooks granted, gate or hint. */
-void dli_message_dispatch(const struct dli_store *store, int own, const char *channel, size_t channel_size,
-                          const char *text, size_t size);
+/*
+ * Dispatch a message; own: the client's own channel that it came on, or NULL. Calls the hooks granted, gate or hint. On an own channel
+ * only locks of its namespace count: who may write to it may have no right to others.
+ */
+void dli_message_dispatch(const struct dli_store *store, const struct dli_ear *own, const char *channel,
+                          size_t channel_size, const char *text, size_t size);
 
 /* Call visit for every lock that may have this channel. */
 void dli_message_channel(const struct dli_store *store, const char *channel, size_t size,

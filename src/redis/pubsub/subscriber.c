@@ -10,13 +10,13 @@
 enum { IDLE_MAX = 5000000, REFUSED_PAUSE = 1000000 };
 
 int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_budget *budget,
-                        const char *channel, int wake_fd, int64_t patience)
+                        const struct dli_ears *ears, int wake_fd, int64_t patience)
 {
     memset(sub, 0, sizeof *sub);
     pthread_mutex_init(&sub->mutex, NULL);
     sub->conn = dli_conn_new(config);
     sub->budget = budget;
-    sub->channel = channel;
+    sub->ears = ears;
     sub->wake_fd = wake_fd;
     sub->patience = patience;
     return sub->conn ? 0 : -1;
@@ -29,9 +29,12 @@ void dli_subscriber_fini(struct dli_subscriber *sub)
     pthread_mutex_destroy(&sub->mutex);
 }
 
-void dli_subscriber_want(struct dli_subscriber *sub)
+void dli_subscriber_want(struct dli_subscriber *sub, int news)
 {
-    if (!__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE) && !__atomic_exchange_n(&sub->wanted, 1, __ATOMIC_ACQ_REL))
+    int first =
+        !__atomic_load_n(&sub->wanted, __ATOMIC_ACQUIRE) && !__atomic_exchange_n(&sub->wanted, 1, __ATOMIC_ACQ_REL);
+
+    if (first || news)
         dli_wake_set(sub->wake_fd);
 }
 
@@ -101,8 +104,11 @@ static void connection_lost(struct dli_subscriber *sub, int64_t now)
 
 static void subscription_up(struct dli_subscriber *sub)
 {
+    if (--sub->unheard > 0)
+        return;
+    sub->unheard = 0;
+    sub->ups += !sub->up;
     sub->up = 1;
-    sub->ups++;
     sub->failed = 0;
     sub->hooks->up(sub->owner);
 }
@@ -132,7 +138,7 @@ static void handle_reply(struct dli_subscriber *sub, const struct dli_reply *rep
     if (reply->size == 3 && is(&verb, "message") && word[2].type == DLI_REPLY_TEXT) {
         sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
     } else if (is(&verb, "subscribe")) {
-        if (is(&word[1], sub->channel))
+        if (!sharded && dli_ears_find(sub->ears, word[1].text, word[1].size))
             subscription_up(sub);
         else
             sub->hooks->subscribed(sub->owner, sharded, word[1].text, word[1].size);
@@ -164,7 +170,8 @@ static void go_on_connecting(struct dli_subscriber *sub, int64_t now)
         dli_budget_result(sub->budget, 1, now);
         sub->received_at = sub->made_at = now;
         sub->pinged_at = 0;
-        encode(&sub->conn->out, "SUBSCRIBE", sub->channel, strlen(sub->channel));
+        sub->asked = NULL;
+        sub->unheard = 0;
     } else if (sub->conn->state == DLI_CONN_FAILED) {
         dli_budget_failed(sub->budget, &sub->conn->reason, now);
         connection_lost(sub, now);
@@ -182,6 +189,18 @@ static void check_alive(struct dli_subscriber *sub, int64_t now)
         sub->pinged_at = now;
     } else if (sub->pinged_at && now - sub->pinged_at >= sub->patience) {
         sub->conn->state = DLI_CONN_FAILED;
+    }
+}
+
+/* Subscribe to the own channels that this connection has not asked for yet. */
+static void ask_for_ears(struct dli_subscriber *sub)
+{
+    struct dli_ear *ear;
+
+    while ((ear = dli_ears_next(sub->ears, sub->asked)) &&
+           encode(&sub->conn->out, "SUBSCRIBE", ear->name, ear->size) == 0) {
+        sub->asked = ear;
+        sub->unheard++;
     }
 }
 
@@ -241,6 +260,7 @@ void dli_subscriber_step(struct dli_subscriber *sub, int64_t now)
     dli_subscriber_receive(sub, now);
     if (conn->state == DLI_CONN_READY) {
         check_alive(sub, now);
+        ask_for_ears(sub);
         send_commands(sub);
         if (conn->out.size > 0)
             dli_conn_flush(conn);

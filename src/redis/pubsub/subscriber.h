@@ -1,5 +1,5 @@
 /*
- * subscriber.h: the subscriber connection of a client. It is subscribed to the client's own channel for grants, and to
+ * subscriber.h: the subscriber connection of a client. It is subscribed to the client's own channels for grants, and to
  * Redisson's channels of locks that foreign clients hold. An event loop drives it. It connects once it is wanted, and
  * stays connected.
  *
@@ -11,10 +11,11 @@
 
 #include <pthread.h>
 
+#include "ears.h"
 #include "redis/link/link.h"
 
 struct dli_subscriber_hooks {
-    void (*up)(void *owner);   /* the own channel is subscribed: grants are received from now on */
+    void (*up)(void *owner);   /* the own channels are subscribed, or one more: grants are received from now on */
     void (*down)(void *owner); /* they are not any more, and the other subscriptions are lost */
     void (*subscribed)(void *owner, int sharded, const char *channel, size_t size);
     void (*unsubscribed)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
@@ -30,7 +31,9 @@ struct dli_subscriber {
 
     const struct dli_subscriber_hooks *hooks;
     void *owner;
-    const char *channel; /* the client's own */
+    const struct dli_ears *ears; /* the client's own channels */
+    struct dli_ear *asked;       /* the last one that this connection has asked for; NULL: none yet */
+    int unheard;                 /* so many of them are not confirmed yet */
     struct dli_conn *conn;
     struct dli_budget *budget;
     int up;
@@ -45,11 +48,11 @@ struct dli_subscriber {
 
 /* 0, or -1 without memory. */
 int dli_subscriber_init(struct dli_subscriber *sub, const struct dli_conn_config *config, struct dli_budget *budget,
-                        const char *channel, int wake_fd, int64_t patience);
+                        const struct dli_ears *ears, int wake_fd, int64_t patience);
 void dli_subscriber_fini(struct dli_subscriber *sub);
 
-/* Any thread: connect if that was not done yet. */
-void dli_subscriber_want(struct dli_subscriber *sub);
+/* Any thread: connect if that was not done yet. news: there is one own channel more. */
+void dli_subscriber_want(struct dli_subscriber *sub, int news);
 
 /*
  * Any thread: subscribe to a channel, or end that. Without a connection this is lost, as the hook down has reported.

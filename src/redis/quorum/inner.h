@@ -266,7 +266,7 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called);
 
 /* ---- subscriptions.c: the messages of the nodes' stores */
 extern const struct dli_store_hooks dli_server_hooks;
-void dli_quorum_want(struct dli_store *store);
+void dli_quorum_want(struct dli_store *store, const struct dli_place *place);
 void dli_quorum_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                           const char *owner, int on, int64_t *listeners);
 void dli_quorum_forget(struct dli_store *store, int64_t *listeners);
@@ -278,6 +278,7 @@ void dli_shared_place_unref(struct dli_shared_place *shared);
 struct dli_place *dli_quorum_place_new(struct dli_store *store, const struct dli_kind *kind, const char *name,
                                        size_t size);
 void dli_quorum_place_free(struct dli_place *place);
+void dli_quorum_place_in(struct dli_place *place, size_t space);
 const char *dli_quorum_place_name(const struct dli_place *place);
 
 static inline struct dli_quorum *dli_quorum_of(struct dli_store *store)

@@ -40,6 +40,12 @@ fail:
     return NULL;
 }
 
+void dli_quorum_place_in(struct dli_place *place, size_t space)
+{
+    if (place->shared->store->ops->place_in)
+        place->shared->store->ops->place_in(place->shared->place, space);
+}
+
 const char *dli_quorum_place_name(const struct dli_place *place)
 {
     return place->shared->store->ops->place_name(place->shared->place);

@@ -264,6 +264,7 @@ static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
     .place_new = dli_quorum_place_new,
+    .place_in = dli_quorum_place_in,
     .place_free = dli_quorum_place_free,
     .place_name = dli_quorum_place_name,
     .request_new = request_new,

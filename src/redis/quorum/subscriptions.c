@@ -81,12 +81,12 @@ const struct dli_store_hooks dli_server_hooks = {.up = up,
 
 /* ---- the channels that the caller wants */
 
-void dli_quorum_want(struct dli_store *store)
+void dli_quorum_want(struct dli_store *store, const struct dli_place *place)
 {
     struct dli_quorum *quorum = dli_quorum_of(store);
 
     for (int i = 0; i < quorum->count; i++)
-        quorum->node[i].store->ops->want(quorum->node[i].store);
+        quorum->node[i].store->ops->want(quorum->node[i].store, place->shared->place);
 }
 
 /* Each node knows only the first listener and the last one, with a count of its own. */

@@ -26,7 +26,7 @@ struct single {
     int64_t commands, reloads;
     int replicas;                     /* constant, see dli_options_replicas */
     struct dli_quarantine quarantine; /* constant; off when longest_ms is 0 */
-    char channel[DLI_OWN_CHANNEL_MAX];
+    struct dli_ears ears;             /* while there is a lane 0 */
     struct dli_lane *first;
 };
 
@@ -51,7 +51,7 @@ static inline struct single *dli_single_of(struct dli_store *store)
 
 extern const struct dli_subscriber_hooks dli_single_subscriber_hooks; /* their owner is the store */
 
-void dli_single_want(struct dli_store *store);
+void dli_single_want(struct dli_store *store, const struct dli_place *place);
 void dli_single_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,
                           const char *owner, int on, int64_t *listeners);
 void dli_single_forget(struct dli_store *store, int64_t *listeners);

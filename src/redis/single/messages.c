@@ -4,8 +4,6 @@
  */
 #include "inner.h"
 
-#include <string.h>
-
 static void up(void *owner)
 {
     const struct dli_store *store = owner;
@@ -39,17 +37,18 @@ static void unsubscribed(void *owner, int sharded, const char *channel, size_t s
 static void message(void *owner, const char *channel, size_t channel_size, const char *text, size_t size)
 {
     struct dli_store *store = owner;
-    const char *own = dli_single_of(store)->channel;
+    const struct dli_ear *own = dli_ears_find(&dli_single_of(store)->ears, channel, channel_size);
 
-    dli_message_dispatch(store, channel_size == strlen(own) && memcmp(channel, own, channel_size) == 0, channel,
-                         channel_size, text, size);
+    dli_message_dispatch(store, own, channel, channel_size, text, size);
 }
 
 const struct dli_subscriber_hooks dli_single_subscriber_hooks = {up, down, subscribed, unsubscribed, message, NULL};
 
-void dli_single_want(struct dli_store *store)
+void dli_single_want(struct dli_store *store, const struct dli_place *place)
 {
-    dli_subscriber_want(&dli_single_of(store)->first->subscriber);
+    struct single *single = dli_single_of(store);
+
+    dli_subscriber_want(&single->first->subscriber, dli_ears_add(&single->ears, dli_place_name(place), place->space));
 }
 
 void dli_single_subscribe(struct dli_store *store, const struct dli_kind *kind, const struct dli_place *place,

@@ -60,8 +60,8 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
     if (index > 0)
         return lane;
     single->pool.wake_fd = wake_fd;
-    dli_own_channel(single->channel, store->uuid);
-    if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, single->channel, wake_fd,
+    dli_ears_init(&single->ears, store->uuid);
+    if (dli_subscriber_init(&lane->subscriber, &single->config, &single->budget, &single->ears, wake_fd,
                             single->patience))
         goto fail_subscriber;
     lane->subscriber.hooks = &dli_single_subscriber_hooks;
@@ -72,6 +72,7 @@ static struct dli_lane *lane_new(struct dli_store *store, int index, int wake_fd
 
 fail_subscriber:
     dli_subscriber_fini(&lane->subscriber);
+    dli_ears_fini(&single->ears);
 fail_pipe:
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
@@ -87,6 +88,7 @@ static void lane_free(struct dli_lane *lane)
     if (lane->index == 0) {
         dli_listener_fini(&lane->listener);
         dli_subscriber_fini(&lane->subscriber);
+        dli_ears_fini(&lane->single->ears);
     }
     dli_pipe_fini(&lane->pipe);
     dli_replicas_fini(&lane->replicas);
@@ -259,6 +261,7 @@ static const struct dli_store_ops ops = {
     .free = store_free,
     .stats = stats,
     .place_new = place_new,
+    .place_in = dli_place_in,
     .place_free = dli_place_free,
     .place_name = dli_place_name,
     .request_new = request_new,

@@ -6,8 +6,9 @@ local function client(owner)
   return owner:sub(1, 36)
 end
 
+-- The channel of its process, as in give.lua.
 local function ear(owner)
-  return 'dlock_client:' .. owner:sub(1, 36)
+  return 'dlock_client:' .. lock:sub(1, tonumber(owner:sub(16, 18), 16)) .. owner:sub(1, 36)
 end
 
 -- Whether the process of a waiter of ours is subscribed.

@@ -44,8 +44,9 @@ local function leave(waiter)
   redis.call('HDEL', about, waiter)
 end
 
+-- The channel of its process. Three digits of the uuid are the size of the namespace, which the channel's name has, too.
 local function ear(waiter)
-  return 'dlock_client:' .. waiter:sub(1, 36)
+  return 'dlock_client:' .. lock:sub(1, tonumber(waiter:sub(16, 18), 16)) .. waiter:sub(1, 36)
 end
 
 -- Whether the waiter's process is subscribed. Pattern subscribers do not count.

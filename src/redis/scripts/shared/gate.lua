@@ -19,12 +19,17 @@ local function ours(owner)
   return owner:sub(15, 15) == '8'
 end
 
+-- The channel of its process, as in give.lua.
+local function ear(process)
+  return 'dlock_client:' .. lock:sub(1, tonumber(process:sub(16, 18), 16)) .. process
+end
+
 local told = {}
 local function tell(owner)
   local process = owner:sub(1, 36)
   if ours(owner) and not told[process] and process ~= last then
     told[process], last = true, process
-    call('PUBLISH', 'dlock_client:' .. process, 'gate ' .. ms .. ' ' .. lock)
+    call('PUBLISH', ear(process), 'gate ' .. ms .. ' ' .. lock)
   end
 end
 
@@ -70,7 +75,7 @@ local function clear_turns(turns)
   if #waiters > 0 then
     call('ZREM', turns, unpack(waiters))
     for i = 1, #waiters do
-      call('PUBLISH', 'dlock_client:' .. waiters[i], 'free ' .. lock)
+      call('PUBLISH', ear(waiters[i]), 'free ' .. lock)
     end
   end
   return #waiters == SOME

@@ -15,8 +15,9 @@ local function line()
     return math.floor(now() / 1000)
   end
 
+  -- Its channel, as in give.lua.
   local function ear(process)
-    return 'dlock_client:' .. process
+    return 'dlock_client:' .. lock:sub(1, tonumber(process:sub(16, 18), 16)) .. process
   end
 
   -- Whether the process can be told. Pattern subscribers do not count.
