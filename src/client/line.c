@@ -134,20 +134,32 @@ static void probe(struct dli_entry *entry, int64_t now)
 /* The lock may be free, or a permit. Waiters that are parked need not know. */
 static void hint(void *owner, const struct dli_message_target *target)
 {
+    struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size);
+
+    if (!entry || !entry->kind->queued || target->number) {
+        if (entry)
+            dli_entry_unref(entry);
+        visit_target(owner, target, probe);
+        return;
+    }
+    dli_waitlist_recheck(entry);
+    dli_entry_unref(entry);
+}
+
+/* Nobody looks through all holds of a name for a number that anybody may have sent. */
+static void rumour(void *owner, const struct dli_message_target *target)
+{
     struct dli_entry *entry = dli_entry_find(owner, target->family, target->name, target->size), *hold;
 
     if (!entry)
         return;
-    if (target->number && entry->kind->per_owner) {
-        if ((hold = dli_hold_in_line(entry, target->number)))
-            dli_entry_visit(hold, probe);
-    } else if (entry->kind->queued) {
-        dli_waitlist_recheck(entry);
-    } else {
-        dli_entry_ref(entry);
-        visit_holds(entry, probe);
-    }
-    dli_entry_unref(entry);
+    hold = entry->kind->per_owner ? dli_hold_in_line(entry, target->number) : NULL;
+    if (hold)
+        dli_entry_visit(hold, probe);
+    else if (!entry->kind->per_owner)
+        dli_entry_visit(entry, probe);
+    if (entry->kind->per_owner)
+        dli_entry_unref(entry);
 }
 
 /* entry.mutex held. */
@@ -242,4 +254,5 @@ static void note(void *owner, dlock_status status, const char *text)
     dli_events_log(&client->events, status, text);
 }
 
-const struct dli_store_hooks dli_line_hooks = {up, down, subscribed, unsubscribed, hint, granted, gate, lapsed, note};
+const struct dli_store_hooks dli_line_hooks = {up,     down,    subscribed, unsubscribed, hint,
+                                               rumour, granted, gate,       lapsed,       note};

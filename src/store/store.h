@@ -217,6 +217,7 @@ struct dli_store_hooks {
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
     void (*hint)(void *owner,
                  const struct dli_message_target *target); /* the lock may have become free, or the hold lost */
+    void (*rumour)(void *owner, const struct dli_message_target *target); /* the same for a waiter, from anybody */
     void (*granted)(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant);
     /* Closed for this time; 0: open; -1: somebody says that it has changed. */
     void (*gate)(void *owner, const struct dli_message_target *target, int64_t ms);

@@ -54,7 +54,7 @@ static void gate(void *owner, const struct dli_message_target *lock, int64_t ms)
 
 static const struct dli_secret secret = {{1, 2}};
 static const struct dli_ear ear = {NULL, 0, 0}; /* of no namespace */
-static const struct dli_store_hooks hooks = {.hint = hint, .granted = granted, .gate = gate};
+static const struct dli_store_hooks hooks = {.hint = hint, .rumour = hint, .granted = granted, .gate = gate};
 
 static struct heard hear(int own, const char *channel, size_t channel_size, const char *text, size_t size)
 {

@@ -60,6 +60,7 @@ static const struct dli_store_hooks hooks = {.up = note_hook,
                                              .subscribed = note_target,
                                              .unsubscribed = note_target,
                                              .hint = note_target,
+                                             .rumour = note_target,
                                              .granted = granted,
                                              .gate = gate,
                                              .log = log_line};

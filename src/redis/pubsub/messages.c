@@ -190,7 +190,7 @@ static void hint_each(const struct dli_store *store, const int32_t *kinds, size_
     for (size_t i = 0; i < count; i++) {
         struct dli_message_target target = {kinds[i], message->name, message->size, message->id};
 
-        store->hooks->hint(store->owner, &target);
+        (message->id ? store->hooks->rumour : store->hooks->hint)(store->owner, &target);
     }
 }
 

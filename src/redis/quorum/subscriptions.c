@@ -47,6 +47,13 @@ static void hint(void *owner, const struct dli_message_target *target)
     node->quorum->store.hooks->hint(node->quorum->store.owner, target);
 }
 
+static void rumour(void *owner, const struct dli_message_target *target)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->rumour(node->quorum->store.owner, target);
+}
+
 static void granted(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant)
 {
     (void)owner;
@@ -75,6 +82,7 @@ const struct dli_store_hooks dli_server_hooks = {.up = up,
                                                  .subscribed = subscribed,
                                                  .unsubscribed = unsubscribed,
                                                  .hint = hint,
+                                                 .rumour = rumour,
                                                  .granted = granted,
                                                  .gate = gate,
                                                  .log = note};
