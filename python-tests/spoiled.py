@@ -26,6 +26,7 @@ from harness.spoil import SETUPS, Spoiled, spoiled
 FOLDER = ROOT / "build/soak"
 DEAD = "redis://127.0.0.1:1"
 CALLS = 250
+RATES = (10, 3, 40, 100)  # tenths of --every, by turns: connections that live long get farther
 
 
 @dataclasses.dataclass
@@ -74,6 +75,7 @@ def soak(setup: str, seconds: float, seed: int, every: int) -> Tally:
     with spoiled(setup, seed, every) as servers:
         while time.monotonic() < end:
             seed += 1
+            servers.rate(max(2, every * RATES[seed % len(RATES)] // 10))
             if wrong := run_once(tally, servers, seed):
                 log = FOLDER / f"spoiled-{setup}-{seed}.log"
                 log.write_text(wrong)

@@ -137,6 +137,11 @@ class Spoiled:
     def answers(self) -> int:
         return sum(way.answers for way in self.ways)
 
+    def rate(self, every: int) -> None:
+        """From now on."""
+        for way in self.ways:
+            way.every = every
+
     @property
     def connections(self) -> int:
         return sum(proxy.connections for proxy in self.proxies)

@@ -178,20 +178,28 @@ static void answer_raw(struct e_call *call, int over)
 
 static void refuse(struct e_call *call)
 {
-    static const char *const texts[] = {"etcdserver: requested lease not found",
-                                        "etcdserver: mvcc: required revision has been compacted",
-                                        "etcdserver: invalid auth token",
-                                        "etcdserver: permission denied",
-                                        "etcdserver: user name is empty",
-                                        "etcdserver: no leader",
-                                        "etcdserver: mvcc: database space exceeded",
-                                        "etcdserver: authentication is not enabled"};
+    static const struct {
+        int code;
+        const char *text;
+    } usual[] = {{5, "etcdserver: requested lease not found"},
+                 {11, "etcdserver: mvcc: required revision has been compacted"},
+                 {16, "etcdserver: invalid auth token"},
+                 {7, "etcdserver: permission denied"},
+                 {3, "etcdserver: user name is empty"},
+                 {14, "etcdserver: no leader"},
+                 {8, "etcdserver: mvcc: database space exceeded"},
+                 {9, "etcdserver: authentication is not enabled"}};
     static char text[2048];
-    unsigned how = h_spoil();
-    struct h_text other = h_text();
+    unsigned how = h_spoil(), code = h_spoil();
+    struct h_text other;
 
+    if (how < 160) {
+        e_refuse(call, code < 128 ? usual[how % 8].code : (int)code % 20, usual[how % 8].text);
+        return;
+    }
+    other = h_text();
     snprintf(text, sizeof text, "%.*s", (int)strcspn(other.bytes, "\r\n"), other.bytes);
-    e_refuse(call, (int)h_spoil_below(20), how < 160 ? texts[how % 8] : text);
+    e_refuse(call, (int)code % 20, text);
 }
 
 /* The server goes on with its watches meanwhile, so that a stream must not end here. */

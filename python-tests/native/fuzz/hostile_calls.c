@@ -45,12 +45,13 @@ static dlock_options *options_of(unsigned how)
 
 static dlock_lock *make(struct w_process *process, int slot)
 {
-    static const char *const names[] = {"a", "b/c", "\xff%s", "lock-0000000001"};
+    static const char *const names[] = {"a",  "b/c",         "\xff%s", "lock-0000000001",
+                                        "..", "zookeeper/x", "",       "a name of forty bytes, and some more of it"};
     static const int32_t kinds[] = {
         DLOCK_KIND_MUTEX, DLOCK_KIND_FAIR,  DLOCK_KIND_READ,     DLOCK_KIND_WRITE, DLOCK_KIND_PERMIT_SEMAPHORE,
         DLOCK_KIND_LATCH, DLOCK_KIND_MUTEX, DLOCK_KIND_SEMAPHORE};
     unsigned what = h_call(), how = what >= 128 ? h_call() : 0;
-    const char *name = names[what / 8 % 4];
+    const char *name = names[what / 8 % 8];
     dlock_lock **mine = locks[process->index];
     dlock_options *options = options_of(how);
 
