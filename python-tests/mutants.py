@@ -456,6 +456,19 @@ REPLICAS = (
     )),
 )  # fmt: skip
 
+# Found by test_replicas.py with replicas=all: numbers that were true once.
+ALL_REPLICAS = (
+    Mutant(560, "the primary's own number does not count", world="joins", edits=(
+        ("redis/replicas/replicas.c", "    if (replicas->linked > known && !has_passed(replicas))\n        known = replicas->linked;\n", ""),
+    )),
+    Mutant(561, "one sentinel speaks for all", world="knows_most", edits=(
+        ("redis/replicas/census.c", "most = member->count > most ? member->count : most;", "most = i == 0 ? member->count : most;"),
+    )),
+    Mutant(562, "the number of replicas never falls", world="remedy", edits=(
+        ("redis/replicas/census.c", "    int most = 0, heard = 0,", "    int most = census->listed.count, heard = 0,"),
+    )),
+)  # fmt: skip
+
 # The same defects on a cluster, and two of the way there. test_replicas_cluster.py must find them.
 CLUSTER_REPLICAS = (
     *REPLICAS,

@@ -169,7 +169,8 @@ MORE = """\
 These rights come on top of those of the features. Tests run with and without them.
 
 - `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`; on a cluster `~dlock_memory:*`
-- `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`
+- `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`,
+  and at the servers `+info`, so that a replica that joins counts at once
 - `dlock_client_list`, and with it `dlock list` and `dlock top`: `+scan`
 - `checks` and `dlock_client_check`: `+info`. A check also tries commands of a mutex, and names each one that the user may not use.
 """

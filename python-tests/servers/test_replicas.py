@@ -19,7 +19,7 @@ from harness.faults import Fenced, times
 from harness.kinds import KINDS, LEASED, one
 from harness.resp import ReplyError
 from harness.steps.scripts import SHA, teach
-from harness.sentinel import Watched, ask
+from harness.sentinel import SERVICE, Watched, ask
 from harness.server import Server
 
 LEASE = 3000
@@ -335,9 +335,69 @@ def test_e05_all_is_what_sentinels_know(agent: Agent) -> None:
         gone.kill()
         until(lambda: b"connected_slaves:1" in ask(watched.primary(), "INFO", "replication"), 20)
         answer = lock.acquire(1, 0)
-        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message, answer
         gone.start()
         until(lambda: lock.acquire(1, 0).status == "OK", 30)
+
+
+def test_e05_a_replica_that_joins_counts_at_once(agent: Agent, new_server: Make) -> None:
+    """The primary says how many it has, with every confirmation; when the link is cut, the sentinels know of the replica."""
+    with Watched(replicas=1, sentinels=3) as watched:
+        lock = agent.open(watched.url, replicas="all", lease_ms=LEASE).lock("joined")
+        got(lock, 1)
+        lock.release(1).ok
+        primary = watched.primary()
+        new = new_server("--replicaof", f"127.0.0.1 {primary.port}", "--repl-diskless-sync-delay", "0")
+        until(lambda: b"connected_slaves:2" in ask(primary, "INFO", "replication"), 20)
+        with asleep(new):
+            answer = lock.acquire(1, 0)
+            assert answer.status == "NOT_REPLICATED" and "2 replicas" in answer.message, answer
+        watched.servers.append(new)
+        watched.until(lambda: all(watched._knows(sentinel) for sentinel in watched.sentinels), 40)
+        got(lock, 1)
+        lock.release(1).ok
+        ask(new, "REPLICAOF", "127.0.0.1", 1)
+        until(lambda: b"connected_slaves:1" in ask(primary, "INFO", "replication"), 20)
+        answer = lock.acquire(1, 0)
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message, answer
+        answer = opened(agent, watched.url, "all").lock("joined").acquire(1, 0)  # a client that has never seen it
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message, answer
+
+
+def test_e05_the_remedy_helps_clients_that_run(agent: Agent, patience: int = 40) -> None:
+    """SENTINEL RESET: the sentinels forget the replica that is gone, and so does every client. One that lives counts on."""
+    with Watched(replicas=2, sentinels=3) as watched:
+        lock = agent.open(watched.url, replicas="all", lease_ms=LEASE).lock("reset")
+        got(lock, 1)
+        lock.release(1).ok
+        gone = watched.replica()
+        gone.kill()
+        until(lambda: b"connected_slaves:1" in ask(watched.primary(), "INFO", "replication"), 20)
+        assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+        for sentinel in watched.sentinels:
+            sentinel.command("SENTINEL", "RESET", SERVICE)
+        until(lambda: lock.acquire(1, 0).status == "OK", patience)
+        lock.release(1).ok
+        (left,) = [server for server in watched.servers if server.process and server is not watched.primary()]
+        with asleep(left):
+            for sentinel in watched.sentinels:
+                sentinel.command("SENTINEL", "RESET", SERVICE)
+            assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+            answer = opened(agent, watched.url, "all").lock("reset").acquire(1, 0)
+            assert answer.status == "NOT_REPLICATED", answer
+
+
+def test_e05_the_sentinel_that_knows_most_counts(agent: Agent) -> None:
+    """One sentinel has forgotten a replica that is cut off; the others can still promote it."""
+    with Watched(replicas=2, sentinels=3) as watched:
+        cut = watched.replica()
+        ask(cut, "REPLICAOF", "127.0.0.1", 1)
+        until(lambda: b"connected_slaves:1" in ask(watched.primary(), "INFO", "replication"), 20)
+        watched.sentinels[0].command("SENTINEL", "RESET", SERVICE)
+        words = watched.sentinels[0].command("SENTINEL", "MASTER", SERVICE)
+        assert int(dict(zip(words[::2], words[1::2]))[b"num-slaves"]) < 2
+        answer = opened(agent, watched.url, "all").lock("most").acquire(1, 0)
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message, answer
 
 
 # ---- E-07: min-replicas-to-write
@@ -607,6 +667,19 @@ def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_pat
     agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
     with pytest.raises(AssertionError, match="'OK' == 'NOT_REPLICATED'"):
         test_what_replicas_that_sleep_do_not_confirm(agent, family)
+
+
+@pytest.mark.house  # as above
+@pytest.mark.parametrize("mutant", mutants.ALL_REPLICAS, ids=lambda mutant: f"{mutant.number}: {mutant.what}")
+def test_mutant_of_all(mutant: mutants.Mutant, new_agent: Make, new_server: Make, tmp_path: pathlib.Path) -> None:
+    agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
+    with pytest.raises(AssertionError):
+        if mutant.world == "joins":
+            test_e05_a_replica_that_joins_counts_at_once(agent, new_server)
+        elif mutant.world == "knows_most":
+            test_e05_the_sentinel_that_knows_most_counts(agent)
+        else:
+            test_e05_the_remedy_helps_clients_that_run(agent, 10)
 
 
 # ---- rights

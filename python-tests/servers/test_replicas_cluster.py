@@ -267,6 +267,30 @@ def test_e05_all_is_what_the_cluster_knows(agent: Agent) -> None:
         lock.release(1).ok
 
 
+def test_e05_the_cluster_forgets_a_former_primary(agent: Agent) -> None:
+    """CLUSTER FORGET at every server is the remedy for clients that run, too. A replica that joins counts at once."""
+    with Cluster(3, 1, 1000) as cluster:
+        settle(cluster)
+        lock = opened(agent, cluster, "all").lock("all")
+        got(lock, 1)
+        lock.release(1).ok
+        first = cluster.owner("all")
+        former = first.id
+        first.kill()
+        until(lambda: cluster.owner("all") is not first, 30)
+        until(lambda: lock.acquire(1, 0).status == "NOT_REPLICATED", 30)
+        now = cluster.owner("all")
+        for node in cluster.running():
+            ask(node, "CLUSTER", "FORGET", former)
+        spare = next(node for node in cluster.running() if node not in cluster.primaries())
+        assert b"connected_slaves:0" in cluster.command("INFO", "replication", key="all")
+        ask(spare, "CLUSTER", "REPLICATE", now.id)
+        until(lambda: lock.acquire(1, 0).status == "OK", 30)
+        lock.release(1).ok
+        with asleep(spare):
+            assert lock.acquire(1, 0).status == "NOT_REPLICATED"
+
+
 # ---- E-02: the primary dies before its replica has the grant
 
 

@@ -166,7 +166,8 @@ static int send_out(struct dli_survey *survey)
         if (__atomic_load_n(&cluster->node[i]->listed, __ATOMIC_ACQUIRE))
             add_probe(survey, &cluster->node[i]->config.target, i);
     for (int i = 0; i < cluster->replicas; i++)
-        add_replica(survey, &cluster->replica[i]);
+        if (cluster->replica[i].of != DLI_NOBODY)
+            add_replica(survey, &cluster->replica[i]);
     for (int i = 0; i < survey->count; i++)
         if (!survey->probe[i].request)
             return -1;

@@ -55,8 +55,9 @@ struct dli_node {
     struct dli_private pool;
     struct dli_node_pipe *pipe[DLI_CLUSTER_LANES]; /* NULL where there is no such lane */
     int listed;                                    /* atomic: the map lists it */
-    int replicas;                                  /* atomic: number of its replicas, at least owed */
+    struct dli_listed replicas;                    /* atomics: its replicas, at least owed */
     int owed;                                      /* lane 0's: replicas it had, and is expected to have again */
+    struct dli_node *former;                       /* lane 0's: the primary that it followed, or NULL */
     struct dli_subscriber subscriber;              /* lane 0's */
     enum {
         DLI_SUBSCRIPTION_OFF,
@@ -86,9 +87,10 @@ struct dli_refresh {
     int at, tried; /* the current candidate, and how many were tried: nodes of the map, then those of the URL */
     enum { DLI_REFRESH_NONE, DLI_REFRESH_CONNECT, DLI_REFRESH_PROBE, DLI_REFRESH_SHARDS, DLI_REFRESH_SLOTS } stage;
     int64_t not_before, give_up;
-    int failing; /* the last refresh failed, and the log says so */
-    int hasty;   /* a candidate gets only a part of the connect timeout */
-    int known;   /* refreshes in a row that changed no owner */
+    int64_t begun, ended; /* of the last query, and of the last refresh */
+    int failing;          /* the last refresh failed, and the log says so */
+    int hasty;            /* a candidate gets only a part of the connect timeout */
+    int known;            /* refreshes in a row that changed no owner */
     struct dli_cluster_map map;
 };
 
@@ -119,7 +121,7 @@ struct dli_cluster {
     int64_t commands, reloads;
 
     struct dli_refresh refresh;
-    int replicas; /* lane 0's, like replica; replica[i].of is the index of a node */
+    int replicas; /* lane 0's, like replica; replica[i].of is the index of a node or DLI_NOBODY */
     struct dli_map_replica replica[DLI_CLUSTER_REPLICAS];
     struct dli_survey *surveys;
     int surveys_shut;

@@ -29,7 +29,7 @@ int dli_node_open_lane(struct dli_node *node, const struct dli_lane *lane)
     dli_replicas_init(&pipe->replicas, &node->config, &node->budget, lane->wake_fd, cluster->confirm,
                       &cluster->reloads);
     pipe->pipe.spare = &node->pool;
-    pipe->replicas.known = &node->replicas;
+    pipe->replicas.listed = &node->replicas;
     node->pipe[lane->index] = pipe;
     return 0;
 }
@@ -145,5 +145,8 @@ void dli_node_step(struct dli_node *node, int index, int64_t now)
 
     dli_pipe_step(&at->pipe, now);
     dli_replicas_step(&at->replicas, dli_now());
+    if (at->replicas.missed && node->cluster->confirm < 0)
+        dli_refresh_want(node->cluster); /* the cluster may have forgotten a replica */
+    at->replicas.missed = 0;
     dli_failure_report(&at->failure, &at->pipe, &node->cluster->store, node->config.target.text);
 }

@@ -8,6 +8,8 @@
  *
  * The server that answered is queried first the next time. After KNOWN_MOST refreshes without news the next server gets
  * its turn: a server that is cut off from the cluster does not learn of new owners.
+ *
+ * With replicas=all the map is refreshed every ten seconds, too: replicas come, and are forgotten.
  */
 #include "inner.h"
 
@@ -16,7 +18,7 @@
 
 #include "sys/sys.h"
 
-enum { PAUSE = 50000, HASTE = 4, KNOWN_MOST = 3 };
+enum { PAUSE = 50000, HASTE = 4, KNOWN_MOST = 3, CENSUS = 10000000 };
 
 /* ---- any thread */
 
@@ -68,39 +70,57 @@ static void stop(struct dli_refresh *refresh, int64_t now)
     refresh->conn = NULL;
     refresh->stage = DLI_REFRESH_NONE;
     refresh->not_before = now + PAUSE;
+    refresh->ended = now;
 }
 
-/* The node was a replica and was promoted: the number of replicas that its former primary had. Else 0. */
-static int before_failover(const struct dli_cluster *cluster, const struct dli_node *node)
+/* The node was a replica and was promoted: its former primary. Else NULL. */
+static struct dli_node *before_failover(const struct dli_cluster *cluster, const struct dli_node *node)
 {
     for (int i = 0; i < cluster->replicas; i++) {
         const struct dli_map_replica *replica = &cluster->replica[i];
 
-        if (replica->of != node->index && replica->port == node->config.target.port &&
+        if (replica->of != DLI_NOBODY && replica->of != node->index && replica->port == node->config.target.port &&
             strcmp(replica->host, node->config.target.host) == 0)
-            return __atomic_load_n(&cluster->node[replica->of]->replicas, __ATOMIC_RELAXED);
+            return cluster->node[replica->of];
     }
+    return NULL;
+}
+
+/* Whether the map has the server, in whatever role. */
+static int is_in(const struct dli_cluster_map *map, const struct dli_target *target)
+{
+    for (int i = 0; i < map->count; i++)
+        if (map->node[i].port == target->port && strcmp(map->node[i].host, target->host) == 0)
+            return 1;
+    for (int i = 0; i < map->replicas; i++)
+        if (map->replica[i].port == target->port && strcmp(map->replica[i].host, target->host) == 0)
+            return 1;
     return 0;
 }
 
 /*
  * A replica counts until the cluster forgets it. After a failover the former primary counts as a missing replica until
- * it, or another one, is there: it may be promoted again. CLUSTER SLOTS does not list replicas that are down: with it
- * the number never falls.
+ * it, or another one, is there, or the cluster has forgotten it: it may be promoted again. CLUSTER SLOTS does not list
+ * replicas that are down: with it the number never falls.
  */
 static void adopt_replicas(struct dli_cluster *cluster, const struct dli_cluster_map *map, const uint8_t *index)
 {
     for (int i = 0; i < map->count; i++) {
         struct dli_node *node = cluster->node[index[i]];
-        int before = before_failover(cluster, node), count = 0;
+        struct dli_node *former = before_failover(cluster, node);
+        int before = former ? former->replicas.count : 0, count = 0;
 
         for (int j = 0; j < map->replicas; j++)
             count += map->replica[j].of == i;
-        if (cluster->refresh.stage == DLI_REFRESH_SLOTS && node->replicas > before)
-            before = node->replicas;
+        if (cluster->refresh.stage == DLI_REFRESH_SLOTS && node->replicas.count > before)
+            before = node->replicas.count;
+        node->former = former ? former : node->former;
+        if (cluster->refresh.stage == DLI_REFRESH_SHARDS && node->former && !is_in(map, &node->former->config.target))
+            node->owed = before = 0;
         node->owed = before > node->owed ? before : node->owed;
         node->owed = count >= node->owed ? 0 : node->owed;
-        __atomic_store_n(&node->replicas, count > node->owed ? count : node->owed, __ATOMIC_RELAXED);
+        __atomic_store_n(&node->replicas.count, count > node->owed ? count : node->owed, __ATOMIC_RELAXED);
+        __atomic_store_n(&node->replicas.at, cluster->refresh.begun, __ATOMIC_RELAXED);
     }
     cluster->replicas = map->replicas;
     memcpy(cluster->replica, map->replica, sizeof map->replica);
@@ -214,6 +234,7 @@ static void query_next(struct dli_cluster *cluster, int64_t now)
     }
     refresh->at = count > 0 ? (refresh->at + (refresh->tried > 0)) % count : 0;
     refresh->tried++;
+    refresh->begun = now;
     refresh->config = cluster->config;
     refresh->config.target = *candidate(cluster, refresh->at);
     refresh->stage = DLI_REFRESH_CONNECT;
@@ -341,6 +362,12 @@ static int go_on(struct dli_cluster *cluster, int64_t now)
     return refresh->conn != NULL;
 }
 
+/* When replicas are to be counted again. */
+static int64_t census_at(const struct dli_cluster *cluster)
+{
+    return cluster->confirm < 0 && cluster->known ? cluster->refresh.ended + CENSUS : INT64_MAX;
+}
+
 void dli_refresh_step(struct dli_cluster *cluster, int64_t now)
 {
     struct dli_refresh *refresh = &cluster->refresh;
@@ -352,6 +379,8 @@ void dli_refresh_step(struct dli_cluster *cluster, int64_t now)
             continue;
         return;
     }
+    if (now >= census_at(cluster))
+        __atomic_store_n(&refresh->wanted, 1, __ATOMIC_RELEASE);
     if (!__atomic_load_n(&refresh->wanted, __ATOMIC_ACQUIRE) || now < refresh->not_before)
         return;
     later = dli_budget_take(&refresh->budget, now);
@@ -375,7 +404,7 @@ int64_t dli_refresh_alarm(const struct dli_cluster *cluster)
     const struct dli_refresh *refresh = &cluster->refresh;
 
     if (!refresh->conn)
-        return __atomic_load_n(&refresh->wanted, __ATOMIC_ACQUIRE) ? refresh->not_before : INT64_MAX;
+        return __atomic_load_n(&refresh->wanted, __ATOMIC_ACQUIRE) ? refresh->not_before : census_at(cluster);
     if (dli_conn_under_way(refresh->conn) && refresh->conn->deadline < refresh->give_up)
         return refresh->conn->deadline;
     return refresh->give_up;

@@ -174,11 +174,12 @@ static const struct dli_reply *port_in(const struct dli_reply *node, const struc
     return port ? port : value_of(node, "port");
 }
 
-static void read_replicas(struct dli_cluster_map *map, const struct dli_reply *nodes, const struct dli_target *from,
-                          int of)
+/* The servers of a shard beside its primary. One that was the primary before is one of them until it is forgotten. */
+static void read_others(struct dli_cluster_map *map, const struct dli_reply *nodes, const struct dli_reply *primary,
+                        const struct dli_target *from, int of)
 {
     for (size_t i = 0; i < nodes->size; i++)
-        if (!is_primary(&nodes->items[i]))
+        if (&nodes->items[i] != primary)
             add_replica(map, host_in(&nodes->items[i]), port_in(&nodes->items[i], from), from, of);
 }
 
@@ -190,7 +191,7 @@ static dlock_status read_shard(struct dli_cluster_map *map, const struct dli_rep
     dlock_status status = primary(map, host_in(node), port_in(node, from), from, &index, reason);
 
     if (status == DLOCK_OK)
-        read_replicas(map, nodes, from, index);
+        read_others(map, nodes, node, from, index);
     for (size_t i = 0; status == DLOCK_OK && i + 1 < slots->size; i += 2)
         status = own_slots(map, &slots->items[i], &slots->items[i + 1], index, reason);
     return status;
@@ -212,6 +213,8 @@ dlock_status dli_cluster_read_shards(struct dli_cluster_map *map, const struct d
             return malformed(reason);
         if (slots->size > 0 && (node = primary_of(nodes)))
             status = read_shard(map, slots, nodes, node, from, reason);
+        else if (nodes->type == DLI_REPLY_ARRAY)
+            read_others(map, nodes, NULL, from, DLI_NOBODY);
     }
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * sentinel.c: asks sentinels for the primary, see sentinel.h. No mutex; first and replicas are atomics.
+ * sentinel.c: asks sentinels for the primary, see sentinel.h. No mutex; first is an atomic.
  */
 #include "sentinel.h"
 
@@ -119,13 +119,11 @@ void dli_sentinel_search_stop(struct dli_conn *conn)
 static void put_question(struct dli_conn *conn)
 {
     struct dli_sentinel_search *search = conn->search;
-    const char *words[] = {"SENTINEL", "get-master-addr-by-name", conn->config->sentinels->service};
-
-    const char *more[] = {"SENTINEL", "master", conn->config->sentinels->service};
+    const char *service = conn->config->sentinels->service;
 
     search->sent = 1;
-    if (dli_encode_args(&search->sentinel->out, 3, words) ||
-        (conn->config->sentinels->counts && dli_encode_args(&search->sentinel->out, 3, more)))
+    if (dli_encode_args(&search->sentinel->out, 3, (const char *[]){"SENTINEL", "get-master-addr-by-name", service}) ||
+        (conn->config->sentinels->counts && dli_sentinel_ask_replicas(search->sentinel, service)))
         dli_conn_fail(search->sentinel, DLOCK_OUT_OF_MEMORY, "cannot be asked", "no memory");
 }
 
@@ -181,14 +179,15 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
     return 0;
 }
 
-/*
- * {name, value, ...} with the number of replicas that the sentinel has seen. The number kept here never falls. 1: it is
- * known.
- */
-static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
+int dli_sentinel_ask_replicas(struct dli_conn *sentinel, const char *service)
+{
+    return dli_encode_args(&sentinel->out, 3, (const char *[]){"SENTINEL", "master", service});
+}
+
+int dli_sentinel_read_replicas(const struct dli_reply *reply)
 {
     static const char name[] = "num-slaves";
-    int number = -1, before = __atomic_load_n(&conn->config->sentinels->replicas, __ATOMIC_RELAXED);
+    int number = -1;
 
     for (size_t i = 0; reply->type == DLI_REPLY_ARRAY && i + 1 < reply->size; i += 2) {
         const struct dli_reply *said = &reply->items[i];
@@ -196,14 +195,16 @@ static int count_replicas(struct dli_conn *conn, const struct dli_reply *reply)
         if (said[0].type == DLI_REPLY_TEXT && said[1].type == DLI_REPLY_TEXT && strcmp(said[0].text, name) == 0)
             number = number_of(&said[1], REPLICAS_MOST);
     }
-    if (number < 0) {
-        dli_conn_fail(conn->search->sentinel, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
-        return 0;
-    }
-    while (number > before && !__atomic_compare_exchange_n(&conn->config->sentinels->replicas, &before, number, 0,
-                                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        continue;
-    return 1;
+    return number;
+}
+
+/* 1: the sentinel can say how many replicas there are. A census counts them. */
+static int can_count(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    if (dli_sentinel_read_replicas(reply) >= 0)
+        return 1;
+    dli_conn_fail(conn->search->sentinel, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
+    return 0;
 }
 
 /* Send, and process the answers that are there. 1: the primary is known. */
@@ -219,7 +220,7 @@ static int exchange_commands(struct dli_conn *conn)
         return 0;
     while (sentinel->state == DLI_CONN_READY && dli_conn_next(sentinel, &reply) == 1) {
         if (conn->search->known)
-            return count_replicas(conn, reply);
+            return can_count(conn, reply);
         conn->search->known = judge(conn, reply);
         if (conn->search->known && !conn->config->sentinels->counts)
             return 1;

@@ -2,19 +2,20 @@
  * sentinel.h: finds the primary of a service through its sentinels. Every connection asks anew, so that no old answer
  * is used. The sentinel that answered last is asked first.
  *
- * first and replicas of dli_sentinels are atomics; its other members are constant. A search belongs to its connection.
+ * first of dli_sentinels is an atomic; its other members are constant. A search belongs to its connection.
  */
 #ifndef DLI_REDIS_LINK_SENTINEL_H
 #define DLI_REDIS_LINK_SENTINEL_H
 
 #include "net/net.h"
 
+struct dli_reply;
+
 struct dli_sentinels {
     char service[128];
     int count;
     uint32_t first;
-    int replicas;                      /* the largest number that a sentinel reported */
-    int counts;                        /* ask for the number of replicas */
+    int counts;                        /* a sentinel must be able to say how many replicas there are */
     struct dli_conn_config sentinel[]; /* count of them */
 };
 
@@ -43,5 +44,12 @@ void dli_sentinel_search_step(struct dli_conn *conn, int64_t now);
 
 /* End a search that is under way. */
 void dli_sentinel_search_stop(struct dli_conn *conn);
+
+/*
+ * How many replicas a sentinel has seen, on a quiet connection to it. ask: 0, or -1 without memory. read: -1, the reply
+ * is something else.
+ */
+int dli_sentinel_ask_replicas(struct dli_conn *sentinel, const char *service);
+int dli_sentinel_read_replicas(const struct dli_reply *reply);
 
 #endif

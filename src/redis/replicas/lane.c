@@ -23,13 +23,15 @@ void dli_replicas_init(struct dli_replicas *replicas, const struct dli_conn_conf
     replicas->wake_fd = wake_fd;
     replicas->needed = needed;
     replicas->reloads = reloads;
-    replicas->known = config->sentinels ? &config->sentinels->replicas : NULL;
+    dli_census_init(&replicas->census, needed < 0 ? config->sentinels : NULL);
+    replicas->listed = &replicas->census.listed;
 }
 
 void dli_replicas_fini(struct dli_replicas *replicas)
 {
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
         dli_conn_free(replicas->carrier[i].conn);
+    dli_census_fini(&replicas->census);
     pthread_mutex_destroy(&replicas->mutex);
 }
 
@@ -112,7 +114,7 @@ static struct dli_job *next(struct dli_replicas *replicas)
 static void begin(struct dli_replicas_carrier *carrier, struct dli_job *job, int64_t now)
 {
     carrier->job = job;
-    carrier->said = carrier->waits = carrier->fresh = carrier->skip = 0;
+    carrier->said = carrier->waits = carrier->asks = carrier->fresh = carrier->skip = 0;
     carrier->alarm = now;
 }
 
@@ -132,11 +134,21 @@ static void expire(struct dli_replicas *replicas, struct dli_call_queue *line, i
     line->end = link;
 }
 
+static int is_busy(const struct dli_replicas *replicas)
+{
+    int busy = replicas->waiting[0].first || replicas->waiting[1].first;
+
+    for (int i = 0; i < DLI_REPLICAS_CONNS; i++)
+        busy |= replicas->carrier[i].job != NULL;
+    return busy;
+}
+
 void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
 {
     struct dli_job *job;
 
     collect(replicas, 0);
+    dli_census_step(&replicas->census, is_busy(replicas), now);
     for (int i = 0; i < 2; i++)
         expire(replicas, &replicas->waiting[i], now);
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
@@ -146,7 +158,7 @@ void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
             dli_replicas_drive(replicas, carrier, now);
         else if (carrier->connecting)
             dli_replicas_settle(replicas, carrier, now);
-        while (!carrier->job && (job = next(replicas))) {
+        while (!carrier->job && dli_census_ready(&replicas->census) && (job = next(replicas))) {
             begin(carrier, job, now);
             dli_replicas_drive(replicas, carrier, now);
         }
@@ -155,7 +167,7 @@ void dli_replicas_step(struct dli_replicas *replicas, int64_t now)
 
 int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
 {
-    int64_t at = INT64_MAX;
+    int64_t at = dli_census_alarm(&replicas->census);
 
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
         const struct dli_replicas_carrier *carrier = &replicas->carrier[i];
@@ -173,7 +185,7 @@ int64_t dli_replicas_alarm(const struct dli_replicas *replicas)
 
 int dli_replicas_fds(const struct dli_replicas *replicas, struct pollfd *fds)
 {
-    int count = 0;
+    int count = dli_census_fds(&replicas->census, fds);
 
     for (int i = 0; i < DLI_REPLICAS_CONNS; i++) {
         const struct dli_replicas_carrier *carrier = &replicas->carrier[i];

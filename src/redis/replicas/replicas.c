@@ -11,17 +11,38 @@
 #include "redis/link/link.h"
 #include "sys/sys.h"
 
-enum { MS = 1000 };
+enum { MS = 1000, SETTLE = 5000000 };
 
-/* How many replicas must confirm: at least one, even if sentinels or the cluster know of none. */
+/* ---- how many */
+
+/* Whether those who list replicas were asked so late that they know, or have forgotten, what the primary had. */
+static int has_passed(const struct dli_replicas *replicas)
+{
+    return __atomic_load_n(&replicas->listed->at, __ATOMIC_RELAXED) >= replicas->linked_at + SETTLE;
+}
+
+/* How many replicas must confirm: at least one, even if nobody knows of one. */
 static int needed(const struct dli_replicas *replicas)
 {
     int known;
 
     if (replicas->needed > 0)
         return replicas->needed;
-    known = __atomic_load_n(replicas->known, __ATOMIC_RELAXED);
+    known = __atomic_load_n(&replicas->listed->count, __ATOMIC_RELAXED);
+    if (replicas->linked > known && !has_passed(replicas))
+        known = replicas->linked;
     return known > 0 ? known : 1;
+}
+
+/* The answer to INFO. Without the right to it, a replica counts when it is listed. */
+static void take_linked(struct dli_replicas *replicas, const struct dli_reply *reply, int64_t now)
+{
+    int count = reply->type == DLI_REPLY_TEXT ? dli_linked_replicas(reply->text, reply->size) : 0;
+
+    if (count < replicas->linked && !has_passed(replicas))
+        return;
+    replicas->linked = count;
+    replicas->linked_at = now;
 }
 
 /* ---- the end of a job: these return 1, it is over */
@@ -96,8 +117,34 @@ static int is_demotion(const struct dli_reply *reply)
            (strncmp(reply->text, "UNBLOCKED ", 10) == 0 || strstr(reply->text, "WAIT cannot be used with replica"));
 }
 
-static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier,
-                        const struct dli_reply *reply)
+/* The connection failed before WAIT could be sent, or what came first would be taken for its answer. */
+static int unasked(struct dli_replicas_carrier *carrier)
+{
+    return unconfirmed(carrier, dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED, "WAIT was not sent: %s",
+                                         carrier->conn->reason.message));
+}
+
+static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
+{
+    int64_t left = (carrier->job->call.deadline - now) / MS /
+                   2; /* WAIT may answer 100 ms late, yet must answer before the deadline */
+    char number[24], timeout[24];
+
+    if (!dli_conn_quiet(carrier->conn))
+        return unasked(carrier);
+    carrier->told = needed(replicas);
+    snprintf(number, sizeof number, "%d", carrier->told);
+    snprintf(timeout, sizeof timeout, "%lld", (long long)(left > 1 ? left : 1));
+    carrier->asks = replicas->needed < 0;
+    if ((carrier->asks && dli_encode_args(&carrier->conn->out, 2, (const char *[]){"INFO", "replication"})) ||
+        dli_encode_args(&carrier->conn->out, 3, (const char *[]){"WAIT", number, timeout}))
+        return unconfirmed(carrier, DLOCK_OUT_OF_MEMORY);
+    carrier->waits = 1;
+    return 2;
+}
+
+static int confirmed_by(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier,
+                        const struct dli_reply *reply, int64_t now)
 {
     dlock_error *reason = carrier->job->request.reason;
     int count = dli_decode_replicas(reply);
@@ -105,6 +152,9 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
 
     if (count >= needed(replicas))
         return complete(carrier);
+    if (count >= carrier->told)
+        return say_wait(replicas, carrier, now); /* there are more than it was told */
+    replicas->missed = 1;
     if (count >= 0)
         return unconfirmed(carrier,
                            dli_fail(reason, DLOCK_NOT_REPLICATED, "%d of %d replicas of %s confirmed it in time", count,
@@ -120,13 +170,14 @@ static int confirmed_by(const struct dli_replicas *replicas, struct dli_replicas
 }
 
 /* Its time is over. The reply may still come, so a used connection is closed; a new one is kept for the next job. */
-static int late(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier)
+static int late(struct dli_replicas *replicas, struct dli_replicas_carrier *carrier)
 {
     dlock_error reason = {.code = DLOCK_OK};
     int said = carrier->said;
 
     if (said)
         dli_conn_close(carrier->conn);
+    replicas->missed |= carrier->waits;
     if (carrier->waits)
         return unconfirmed(carrier,
                            dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED,
@@ -216,29 +267,6 @@ static int say(struct dli_replicas_carrier *carrier, int full)
     return 2;
 }
 
-/* The connection failed before WAIT could be sent, or what came first would be taken for its answer. */
-static int unasked(struct dli_replicas_carrier *carrier)
-{
-    return unconfirmed(carrier, dli_fail(carrier->job->request.reason, DLOCK_NOT_REPLICATED, "WAIT was not sent: %s",
-                                         carrier->conn->reason.message));
-}
-
-static int say_wait(const struct dli_replicas *replicas, struct dli_replicas_carrier *carrier, int64_t now)
-{
-    int64_t left = (carrier->job->call.deadline - now) / MS /
-                   2; /* WAIT may answer 100 ms late, yet must answer before the deadline */
-    char number[24], timeout[24];
-
-    if (!dli_conn_quiet(carrier->conn))
-        return unasked(carrier);
-    snprintf(number, sizeof number, "%d", needed(replicas));
-    snprintf(timeout, sizeof timeout, "%lld", (long long)(left > 1 ? left : 1));
-    if (dli_encode_args(&carrier->conn->out, 3, (const char *[]){"WAIT", number, timeout}))
-        return unconfirmed(carrier, DLOCK_OUT_OF_MEMORY);
-    carrier->waits = 1;
-    return 2;
-}
-
 /* Whether the script did something that must be confirmed. */
 static int matters(const struct dli_request *request)
 {
@@ -260,8 +288,13 @@ static int handle_reply(struct dli_replicas *replicas, struct dli_replicas_carri
         carrier->skip = 0;
         return 2;
     }
+    if (carrier->asks) {
+        carrier->asks = 0;
+        take_linked(replicas, reply, now);
+        return 2;
+    }
     if (carrier->waits)
-        return confirmed_by(replicas, carrier, reply);
+        return confirmed_by(replicas, carrier, reply, now);
     if (turned(carrier, DLOCK_OK, reply))
         return 1;
     if (dli_call_unknown_script(&job->call, reply)) {

@@ -14,6 +14,9 @@
  * release is not confirmed: a replica that still knows the grant keeps the lock taken until the lease ends. A hand-over
  * inside a process changes nothing on the server.
  *
+ * When all must confirm, INFO replication goes before WAIT in the same message: it says how many replicas the primary
+ * has now. If these are more than WAIT was told, WAIT is sent again. See census.h.
+ *
  * With too few confirmations a grant fails with DLOCK_NOT_REPLICATED, and the engine takes it back by its id. Such a
  * renewal does not count: the holder is AT_RISK and then LOST, unless a later renewal is confirmed.
  *
@@ -24,6 +27,7 @@
 
 #include <pthread.h>
 
+#include "census.h"
 #include "redis/link/link.h"
 #include "redis/pipe/pipe.h"
 
@@ -37,6 +41,8 @@ struct dli_replicas_carrier {
     struct dli_job *job; /* NULL: idle */
     int connecting;      /* for this job or, once that is over, for the next one */
     int said, waits;     /* the command was sent; WAIT was sent */
+    int asks;            /* INFO was sent before WAIT, and has no answer yet */
+    int told;            /* the number that WAIT got */
     int skip;            /* a reply to skip: that to ASKING */
     int fresh;           /* the connection was made for this job */
     int64_t alarm;
@@ -55,8 +61,12 @@ struct dli_replicas {
     const struct dli_conn_config *config;
     struct dli_budget *budget;
     int64_t *reloads;
-    int needed;                       /* how many replicas must confirm; < 0: all, *known or one */
-    const int *known;                 /* an atomic; the sentinels', or the cluster's for this server */
+    int needed; /* how many replicas must confirm; < 0: all, at least one */
+    struct dli_census census;
+    const struct dli_listed *listed;  /* the census', or the cluster's for this server */
+    int linked;                       /* how many the primary has or had; counts until those who list know as much */
+    int64_t linked_at;                /* when it had so many */
+    int missed;                       /* a confirmation failed: the one who reads it clears it */
     struct dli_call_queue waiting[2]; /* for a connection; [1]: urgent ones, which go first */
     struct dli_replicas_carrier carrier[DLI_REPLICAS_CONNS];
 };
