@@ -32,7 +32,8 @@ int64_t shim_live(void);
 
 enum what { NOTHING, ALLOC, THREAD, EVENTFD, TIMERFD, RANDOM, SOCKET, SESSION, YIELD };
 
-static const char *const names[] = {"", "alloc", "thread", "eventfd", "timerfd", "random", "socket", "session", "yield"};
+static const char *const names[] = {"",       "alloc",  "thread",  "eventfd", "timerfd",
+                                    "random", "socket", "session", "yield"};
 static int armed; /* enum what; all of these are atomics */
 static int64_t counted, failures, nth, live;
 static int from_then_on;
