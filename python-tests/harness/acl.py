@@ -144,16 +144,19 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 - A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. With
   `cluster_pubsub=plain` the first two are enough. Before Redis 7.0 give `+cluster` in place of the first; the last four do
   not exist there.
-- The servers of a quorum need `+info` and `~dlock_quorum` as well.
+- The servers of a quorum need `+info` and `~dlock_quorum:billing` as well; without a namespace `~dlock_quorum`.
 - Redisson's clients need rights of their own.
 
 ## Several tenants
 
 Users with the rights of this page, each for a namespace of its own, do not touch each other's locks on one server: they can
-neither read nor change them, nor end each other's waits, nor make each other believe that a lock is held.
+neither read nor change them, nor end each other's waits, nor make each other believe that a lock is held, nor end each other's
+quarantine. [A test](../python-tests/servers/test_tenants.py) tries it in 14 ways, on one server, behind Sentinel and on a cluster.
 
 - Each client, or each of its locks, has the option `namespace`: on it depends the name of the channel by which a client gets its
   grants. While a client without it waits for `billing:x`, users with these rights are denied to release that lock.
+- With `quarantine_ms`, and on a quorum, all clients of a lock have the same namespace: each namespace has its own quarantine, and its
+  own view of the servers. `dlock_client_provision` is for the namespace of its client.
 - No namespace begins like another one and a colon: `a` has all rights for `a:b`. `bill` and `billing` are apart.
 - A namespace has no braces, and does not begin with `dlock_` or `redisson_`. `*`, `?`, `[`, `]` and a backslash need a backslash before
   them in a pattern.
@@ -168,7 +171,8 @@ MORE = """\
 
 These rights come on top of those of the features. Tests run with and without them.
 
-- `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory`; on a cluster `~dlock_memory:*`
+- `quarantine_ms`: `+info` `+hmget` `+hset` `+hget` `+time` `~dlock_memory:billing`; on a cluster
+  `~dlock_memory:{[0-9]*}:billing`. Without a namespace `~dlock_memory`; on a cluster `~dlock_memory:{[0-9]*}`
 - `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`,
   and at the servers `+info`, so that a replica that joins counts at once
 - `dlock_client_list`, and with it `dlock list` and `dlock top`: `+scan`

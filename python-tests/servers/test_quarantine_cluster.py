@@ -167,7 +167,7 @@ def test_multi_locks(agent: Agent, cluster: Cluster) -> None:
 
 
 def test_with_just_the_rights(agent: Agent, cluster: Cluster) -> None:
-    more = ("+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory:*")
+    more = ("+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory:{[0-9]*}:billing")
     for node in cluster.nodes:
         rules = [*rights("mutex", "billing").rules(), *CLUSTER_RIGHTS, *more]
         ask(node, "ACL", "SETUSER", "billing", "reset", "on", ">word", "resetchannels", "-@all", *rules)

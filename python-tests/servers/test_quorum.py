@@ -322,7 +322,7 @@ def test_passwords(agent: Agent, new_quorum: Make) -> None:
 
 def test_the_rights_that_docs_acl_names(new_quorum: Make, new_agent: Make) -> None:
     quorum = new_quorum(3)
-    rules = [*rights("mutex", "billing").rules(), "+info", "~dlock_quorum"]
+    rules = [*rights("mutex", "billing").rules(), "+info", "~dlock_quorum:billing"]
     where = url_of(*quorum.nodes, username="billing", password=CANARY, namespace="billing")
     quorum.each("ACL", "SETUSER", "billing", "reset", "on", ">" + CANARY, "resetchannels", "-@all", *rules)
     clients = [new_agent().open(where, lease_ms=1500) for _ in range(2)]

@@ -694,7 +694,7 @@ def test_a_refusal_of_wait_is_told_without_the_password(agent: Agent) -> None:
 
 def test_with_just_the_rights(agent: Agent, family: Family) -> None:
     """Those of docs/acl.md for a mutex, the quarantine and replicas."""
-    rules = [*rights("mutex", "billing").rules(), "+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory", "+wait"]
+    rules = [*rights("mutex", "billing").rules(), "+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory:billing", "+wait"]
     family.primary.command("ACL", "SETUSER", "billing", "reset", "on", ">word", "resetchannels", "-@all", *rules)
     client = opened(agent, family.primary, quarantine_ms=LEASE, namespace="billing", username="billing", password="word")
     client.provision(5000).ok

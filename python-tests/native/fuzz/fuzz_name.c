@@ -161,9 +161,9 @@ static void check_name(const char *name, size_t size)
 
 static void check_marker(int slot)
 {
-    char marker[32];
+    char marker[DLI_MARKER_MAX];
 
-    dli_slot_marker(marker, slot);
+    dli_slot_marker(marker, slot, "", 0);
     REQUIRE(slow_slot(marker, strlen(marker)) == slot);
 }
 

@@ -146,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     REQUIRE(reader);
     dli_reader_hide(reader, SECRET);
-    dli_quarantine_init(&quarantine, 60000, 10000);
+    dli_quarantine_init(&quarantine, "", 60000, 10000);
     fill(&request, &in, &reason);
     if ((reply = fuzz_read(&in, reader))) {
         check_error(reply);

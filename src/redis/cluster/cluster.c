@@ -40,10 +40,12 @@ static struct dli_request *request_new(struct dli_store *store)
     return request;
 }
 
+/* With a quarantine, locks of several namespaces share no request: each namespace has a marker of its own. */
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
-    (void)store;
-    return (uint32_t)place->slot;
+    const struct dli_cluster *cluster = (const struct dli_cluster *)(const void *)store; /* its first member */
+
+    return (uint32_t)place->slot ^ (cluster->quarantine.longest_ms > 0 ? dli_place_space(place) : 0);
 }
 
 static uint32_t server(const struct dli_store *store, const struct dli_place *place)
@@ -341,8 +343,8 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     memcpy(cluster->seed, site->node, sizeof cluster->seed);
     cluster->connects_per_second = (int)options->number[DLI_OPT_CONNECTS_PER_SECOND];
     cluster->private_connections = (int)options->number[DLI_OPT_PRIVATE_CONNECTIONS];
-    dli_quarantine_init(&cluster->quarantine, options->number[DLI_OPT_QUARANTINE_MS],
-                        options->number[DLI_OPT_DRIFT_PPM]);
+    dli_quarantine_init(&cluster->quarantine, dli_options_text(options, DLI_OPT_NAMESPACE),
+                        options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
     cluster->confirm = dli_options_replicas(options);
     cluster->pubsub = dli_options_pubsub(options);
     cluster->probed = cluster->pubsub == DLI_PUBSUB_PLAIN;

@@ -97,10 +97,11 @@ void dli_args_begin_keys(struct dli_args *args, int script, int full, const stru
 
 void dli_args_end_keys(struct dli_args *args, const struct dli_place *place)
 {
-    if (args->quarantine && place->marked)
-        dli_slot_marker(args->marker, place->slot);
+    size_t space = place->space ? place->space - 1U : 0; /* without its colon */
+
     if (args->quarantine)
-        dli_args_text(args, place->marked ? args->marker : args->quarantine->marker);
+        dli_args_text(args,
+                      dli_slot_marker(args->marker, place->marked ? place->slot : -1, dli_place_name(place), space));
 }
 
 void dli_args_begin_lock(struct dli_args *args, int script, int full, const struct dli_request *request)

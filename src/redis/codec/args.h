@@ -17,7 +17,7 @@ struct dli_args {
     const struct dli_place
         *place[DLI_ARGS_MAX]; /* not NULL: word is a pattern of its keys, and size the most it takes */
     size_t most;              /* the sum of these sizes */
-    char number[16][24], marker[32];
+    char number[16][24], marker[DLI_MARKER_MAX];
     int numbers, form;
     const struct dli_quarantine *quarantine; /* not NULL: dli_args_finish appends its two arguments */
 };

@@ -11,9 +11,12 @@
 #include "resp.h"
 #include "kinds.h"
 
-/* The quarantine of a server, see quarantine.lua: its marker key, the longest lease, and how long it lasts. */
+/*
+ * The quarantine of a server, see quarantine.lua: the longest lease, and how long it lasts. Each namespace has a marker key of its
+ * own, so that rights can end there. space: the client's, without its colon, which an operator confirms; "": none.
+ */
 struct dli_quarantine {
-    char marker[64];
+    const char *space;
     int64_t longest_ms, lasts_ms;
 };
 
@@ -45,6 +48,7 @@ static inline const char *dli_place_name(const struct dli_place *place)
 
 struct dli_place *dli_place_new(const struct dli_kind *kind, const char *name, size_t size); /* NULL without memory */
 void dli_place_in(struct dli_place *place, size_t space);
+uint32_t dli_place_space(const struct dli_place *place); /* a hash of the namespace; 0: it has none */
 void dli_place_free(struct dli_place *place);
 
 /* Room for an owner as a kind writes it, and for the key of one read hold. */
@@ -106,10 +110,14 @@ int dli_encode_transfer(struct dli_buffer *out, int full, const struct dli_renew
  * Fill in the quarantine of a store on one server. It lasts as long as the longest lease, and a little longer for the
  * drift of clocks.
  */
-void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, int64_t drift_ppm);
+void dli_quarantine_init(struct dli_quarantine *quarantine, const char *space, int64_t longest_ms, int64_t drift_ppm);
 
-/* ---- slot_markers.c: on a cluster each slot has its own marker. The first call takes some milliseconds. */
-void dli_slot_marker(char out[32], int slot);
+/*
+ * ---- slot_markers.c: the marker of a namespace. On a cluster each slot has its own: the first call takes some milliseconds then.
+ * slot -1: it is no cluster. Returns out.
+ */
+enum { DLI_MARKER_MAX = 32 + DLI_NAME_MAX };
+const char *dli_slot_marker(char out[DLI_MARKER_MAX], int slot, const char *space, size_t space_size);
 
 /* ---- server_commands.c: commands about a server itself */
 int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request);

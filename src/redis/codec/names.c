@@ -73,14 +73,23 @@ void dli_place_in(struct dli_place *place, size_t space)
     place->space = (uint16_t)space;
 }
 
+uint32_t dli_place_space(const struct dli_place *place)
+{
+    uint64_t hash = 0;
+
+    for (size_t i = 0; i < place->space; i++)
+        hash = (hash ^ (unsigned char)dli_place_name(place)[i]) * UINT64_C(0x100000001b3) + 1;
+    return (uint32_t)(hash ^ hash >> 32) << 14; /* the low bits are those of a slot */
+}
+
 void dli_place_free(struct dli_place *place)
 {
     free(place);
 }
 
-void dli_quarantine_init(struct dli_quarantine *quarantine, int64_t longest_ms, int64_t drift_ppm)
+void dli_quarantine_init(struct dli_quarantine *quarantine, const char *space, int64_t longest_ms, int64_t drift_ppm)
 {
-    dli_print(quarantine->marker, sizeof quarantine->marker, "dlock_memory");
+    quarantine->space = space;
     quarantine->longest_ms = longest_ms;
     quarantine->lasts_ms = longest_ms + longest_ms * drift_ppm / 1000000 + 3;
 }

@@ -4,6 +4,8 @@
  */
 #include "args.h"
 
+#include <string.h>
+
 enum { MS = 1000 };
 
 int dli_encode_again(struct dli_buffer *out, int full, const struct dli_request *request)
@@ -45,11 +47,13 @@ int dli_encode_floor(struct dli_buffer *out, int full, const struct dli_request 
 int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_join *join = request->own;
+    char key[DLI_NAME_MAX + 16];
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_JOIN, full);
     dli_args_text(&args, "1");
-    dli_args_text(&args, "dlock_quorum");
+    stpcpy(stpcpy(stpcpy(key, "dlock_quorum"), *join->space ? ":" : ""), join->space);
+    dli_args_text(&args, key);
     dli_args_text(&args, join->view);
     dli_args_number(&args, join->keep_ms);
     return dli_args_finish(&args, out);

@@ -3,6 +3,8 @@
  */
 #include "args.h"
 
+#include <string.h>
+
 int dli_encode_ping(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     struct dli_args args;
@@ -35,13 +37,12 @@ int dli_encode_check(struct dli_buffer *out, int full, const struct dli_request 
 int dli_encode_provision(struct dli_buffer *out, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
+    const char *space = request->quarantine->space;
     struct dli_args args;
 
     dli_args_begin(&args, DLI_SCRIPT_PROVISION, full);
     dli_args_text(&args, "1");
-    if (place && place->marked)
-        dli_slot_marker(args.marker, place->slot);
-    dli_args_text(&args, place && place->marked ? args.marker : request->quarantine->marker);
+    dli_args_text(&args, dli_slot_marker(args.marker, place && place->marked ? place->slot : -1, space, strlen(space)));
     dli_args_number(&args, request->quarantine->longest_ms);
     return dli_args_finish(&args, out);
 }

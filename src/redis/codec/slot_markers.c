@@ -1,8 +1,10 @@
 /*
- * slot_markers.c: the markers of quarantine.lua on a cluster: "dlock_memory:{NUMBER}", where NUMBER hashes to the slot.
+ * slot_markers.c: the markers of quarantine.lua: "dlock_memory"; on a cluster "dlock_memory:{NUMBER}", where NUMBER hashes to the
+ * slot. Behind it ":" and the namespace, if there is one.
  * once guards the table while it is filled; after that it is constant.
  */
 #include <pthread.h>
+#include <string.h>
 #include <stdio.h>
 
 #include "base/id.h"
@@ -27,8 +29,21 @@ static void make(void)
     }
 }
 
-void dli_slot_marker(char out[32], int slot)
+const char *dli_slot_marker(char out[DLI_MARKER_MAX], int slot, const char *space, size_t space_size)
 {
-    pthread_once(&once, make);
-    snprintf(out, 32, "dlock_memory:{%u}", numbers[slot] - 1);
+    char *at = stpcpy(out, "dlock_memory");
+
+    if (slot >= 0) {
+        pthread_once(&once, make);
+        at = stpcpy(at, ":{");
+        at += dli_decimal(at, numbers[slot] - 1);
+        *at++ = '}';
+    }
+    if (space_size > 0) {
+        *at++ = ':';
+        memcpy(at, space, space_size);
+        at += space_size;
+    }
+    *at = '\0';
+    return out;
 }

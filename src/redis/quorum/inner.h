@@ -46,6 +46,7 @@ struct dli_quorum {
     int64_t keep_ms;  /* how long servers keep the view of this quorum */
     int bad_nodes;
     unsigned subscribed; /* bit i: node i is subscribed */
+    const char *space;   /* the client's namespace, or "" */
     char view[DLI_VIEW_MAX], text[416];
     struct dli_server node[DLI_VOTERS_MAX];
 };

@@ -164,6 +164,7 @@ static void query(struct dli_membership *membership, int64_t now)
     request->verb = DLI_VERB_JOIN;
     request->own = &membership->join;
     membership->join.view = quorum->view;
+    membership->join.space = quorum->space;
     membership->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
     request->deadline = now + quorum->patience;
     request->repeatable = 1;

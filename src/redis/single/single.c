@@ -34,10 +34,12 @@ static int next_server(struct dli_store *store, int server)
     return store && server < 0 ? 0 : -1; /* there is one */
 }
 
+/* With a quarantine, locks of several namespaces share no request: each namespace has a marker of its own. */
 static uint32_t shard(const struct dli_store *store, const struct dli_place *place)
 {
-    (void)store, (void)place;
-    return 0;
+    const struct single *single = (const struct single *)(const void *)store; /* its first member */
+
+    return single->quarantine.longest_ms > 0 ? dli_place_space(place) : 0;
 }
 
 /* ---- lanes */
@@ -302,8 +304,8 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
     }
     single->config.leave = 1;
     single->replicas = dli_options_replicas(options);
-    dli_quarantine_init(&single->quarantine, options->number[DLI_OPT_QUARANTINE_MS],
-                        options->number[DLI_OPT_DRIFT_PPM]);
+    dli_quarantine_init(&single->quarantine, dli_options_text(options, DLI_OPT_NAMESPACE),
+                        options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
     single->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     dli_budget_init(&single->budget, (int)options->number[DLI_OPT_CONNECTS_PER_SECOND], (uint64_t)dli_now());
     dli_redis_txns_init(&single->txns);

@@ -24,7 +24,8 @@ struct dli_floor {
 };
 
 struct dli_join {
-    const char *view; /* the servers of the quorum, as this client knows them */
+    const char *view;  /* the servers of the quorum, as this client knows them */
+    const char *space; /* the client's namespace, which has a view of its own; "": none */
     int64_t keep_ms;
     char run_id[48]; /* results */
     int sharded;
