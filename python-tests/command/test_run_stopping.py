@@ -129,6 +129,17 @@ def test_a_command_that_becomes_root_is_refused(redis_server: Server, other: Mak
 
 
 @root
+def test_a_folder_of_its_name_does_not_hide_it(redis_server: Server, other: Make) -> None:
+    """execvp passes over a folder, and so does the search for what it runs."""
+    folder = pathlib.Path(other("@")[-1])
+    (folder / "first" / "climb").mkdir(parents=True)
+    (folder / "climb").symlink_to("become")
+    path = f"{folder / 'first'}:{folder}:{os.environ['PATH']}"
+    done = subprocess.run(other("job", "--", "climb", "--reuid=0", "true"), env={**environment(redis_server.url), "PATH": path}, capture_output=True, text=True)
+    assert done.returncode == 126 and "set-user-ID" in done.stderr
+
+
+@root
 @pytest.mark.parametrize("hidden", [False, True], ids=["seen at the start", "inside of a script"])
 def test_a_command_that_becomes_root_runs_on(redis_server: Server, other: Make, hidden: bool) -> None:
     """dlock says which process it could not stop, and has a code of its own for that."""

@@ -157,7 +157,9 @@ int64_t dli_gate_alarm(const struct dli_entry *entry)
 {
     const struct dli_aside *aside = entry->aside;
 
-    return aside && aside->gate_news && !aside->gate_query ? aside->gate_asked + NEWS_PAUSE : DLI_NEVER;
+    if (!aside || !aside->gate_news || aside->gate_query || entry->m.closed) /* nobody asks for a closed machine */
+        return DLI_NEVER;
+    return aside->gate_asked + NEWS_PAUSE;
 }
 
 int dli_gate_rests(const struct dli_aside *aside, int64_t now)

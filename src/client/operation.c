@@ -172,6 +172,8 @@ void dli_operation_free(struct dli_operation *operation)
     if (operation->place)
         client->store->ops->place_free(operation->place);
     dli_findings_free(&operation->found);
+    if (operation->grant)
+        explicit_bzero(operation->grant, (size_t)operation->value);
     free(operation->grant);
     if (operation->transfer)
         explicit_bzero(operation->transfer, sizeof *operation->transfer);

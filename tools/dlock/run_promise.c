@@ -21,6 +21,14 @@ enum { PATH_ROOM = 4096 };
 
 /* ---- the program */
 
+/* Whether execvp runs it: it passes over a folder of that name. */
+static int is_program(const char *path)
+{
+    struct stat file;
+
+    return access(path, X_OK) == 0 && stat(path, &file) == 0 && S_ISREG(file.st_mode);
+}
+
 /* The file that execvp runs. 0 when there is none. */
 static int find_program(const char *name, char path[PATH_ROOM])
 {
@@ -38,7 +46,7 @@ static int find_program(const char *name, char path[PATH_ROOM])
         path[0] = '\0';
         if ((size_t)size + strlen(name) + 2 < PATH_ROOM)
             tool_append(path, PATH_ROOM, "%.*s/%s", size ? size : 1, size ? at : ".", name);
-        if (access(path, X_OK) == 0)
+        if (is_program(path))
             return 1;
         at += size;
         if (!*at)

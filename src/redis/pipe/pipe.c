@@ -20,6 +20,7 @@ int dli_pipe_init(struct dli_pipe *pipe, const struct dli_conn_config *config, s
     memset(pipe, 0, sizeof *pipe);
     if (pthread_mutex_init(&pipe->mutex, NULL))
         return -1;
+    pipe->config = config;
     pipe->conn = dli_conn_new(config);
     pipe->budget = budget;
     pipe->wake_fd = wake_fd;
@@ -112,8 +113,7 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
         } else {
             dli_fail(call->reason, status,
                      status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
-                     pipe->conn->config->target.text, pipe->conn->reason.message[0] ? ": " : "",
-                     pipe->conn->reason.message);
+                     pipe->config->target.text, pipe->conn->reason.message[0] ? ": " : "", pipe->conn->reason.message);
             dli_pipe_complete(pipe, call, status, 0, NULL);
         }
     }
@@ -130,7 +130,7 @@ static void expire_flying(struct dli_pipe *pipe, int64_t now, dlock_status statu
         } else if (call) {
             *place = NULL;
             dli_fail(call->reason, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no answer in time",
-                     pipe->conn->config->target.text);
+                     pipe->config->target.text);
             dli_pipe_complete(pipe, call, status, 1, NULL);
         }
     }
@@ -266,7 +266,7 @@ static void sleep_briefly(struct dli_pipe *pipe, struct dli_busy *nap, int fd, i
  */
 static int drive(struct dli_pipe *pipe)
 {
-    int64_t limit = pipe->conn->config->busy_poll;
+    int64_t limit = pipe->config->busy_poll;
     struct dli_busy busy, nap;
     struct pollfd fd;
     int done;

@@ -8,9 +8,9 @@
  * A direct call that is pushed while the loop sleeps and nobody else uses the connection does the loop's work on the
  * caller's thread for a moment. That saves four wake-ups.
  *
- * pushed, open_slot, pushes, words, sleeping, load and ready are atomics. mutex guards everything else. The loop's thread
- * holds it while it is awake and takes it before any other mutex. A thread that pushes a direct call holds no mutex and
- * takes this one only if it is free. mutex is not used where no call is direct.
+ * pushed, open_slot, pushes, words, sleeping, load and ready are atomics; config is constant. mutex guards everything
+ * else. The loop's thread holds it while it is awake and takes it before any other mutex. A thread that pushes a direct
+ * call holds no mutex and takes this one only if it is free. mutex is not used where no call is direct.
  */
 #ifndef DLI_REDIS_PIPE_PIPE_H
 #define DLI_REDIS_PIPE_PIPE_H
@@ -40,9 +40,10 @@ struct dli_pipe {
     uint32_t sleeping; /* the loop is about to sleep: a push must wake it */
     int64_t load;      /* calls pushed and not completed, without urgent ones */
     int wake_fd;       /* the loop's, borrowed */
+    const struct dli_conn_config *config;
     pthread_mutex_t mutex;
 
-    struct dli_conn *conn;
+    struct dli_conn *conn;     /* the loop may put another one in its place */
     struct dli_private *spare; /* NULL, or whose connections may take the place of conn */
     struct dli_busy busy, nap; /* of direct calls: busy polling, and sleeping for the answer */
     struct dli_budget *budget;

@@ -1,7 +1,6 @@
 /*
  * private.c: calls executed on their callers' threads, see private.h. free, slow_until, grown, shut, left_at and vain_at are
- * atomics;
- * there is no mutex.
+ * atomics; there is no mutex.
  */
 #include "private.h"
 
@@ -181,6 +180,7 @@ static dlock_status leave(struct dli_private *pool, struct dli_conn *conn, struc
 
     if (dli_private_leave(pool, dli_now()) && dli_budget_take(pool->budget, dli_now()) == 0) {
         dli_conn_close(conn);
+        *sent = 0; /* the server that refused it did nothing */
         status = call_on_new(pool, conn, call, reply, sent);
         if (status != DLOCK_OK || !dli_conn_demoted(conn, *reply))
             return status;
