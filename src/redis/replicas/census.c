@@ -148,7 +148,8 @@ int64_t dli_census_alarm(const struct dli_census *census)
 
     if (!census->begun)
         return INT64_MAX;
-    at = census->begun + (census->settled ? PERIOD : PATIENCE);
+    at = census->begun +
+         (census->listed.at == census->begun ? PERIOD : PATIENCE); /* a silent one is waited for each time */
     for (int i = 0; i < census->sentinels->count; i++) {
         const struct dli_conn *conn = census->member[i].conn;
 
