@@ -69,6 +69,23 @@ def test_dlock_is_killed(redis_server: Server, how: str) -> None:
         wait_until(lambda: all(map(gone, pids)))
 
 
+def named(parent: int, name: str) -> int:
+    (child,) = wait_until(lambda: {pid for pid in children(parent) if pathlib.Path(f"/proc/{pid}/comm").read_text() == f"{name}\n"})
+    return int(child)
+
+
+def test_a_run_inside_of_one_that_is_killed(redis_server: Server) -> None:
+    """The outer guard finds what the inner run has started, also when it ends the inner guard first."""
+    with Running("run", "--keep-url", "outer", "--", PROGRAM, "run", "inner", "--", "sh", "-c", LEAVERS["setsid"], url=redis_server.url) as job:
+        pids = two(job)
+        inner = named(job.process.pid, "dlock")
+        for pid in (inner, named(inner, "dlock-guard")):
+            os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: state_of(pid) == "T")
+        job.process.kill()
+        wait_until(lambda: all(map(gone, pids)))
+
+
 @pytest.mark.parametrize("how", ["timeout", "daemon"])
 def test_dlock_is_stopped(redis_server: Server, how: str) -> None:
     with Running("run", *TERMS, "job", "--", "sh", "-c", LEAVERS[how], url=redis_server.url) as job:

@@ -51,7 +51,8 @@ int run_stop_over(const struct run_stop *stop);
 
 enum { RUN_TREE_MOST = 1024, RUN_EXCEPT = 32 };
 
-#define RUN_MARK "DLOCK_RUN="
+/* The variable that has the marks of a command's dlock run and of those around it. */
+#define RUN_MARKS "DLOCK_RUN"
 
 struct run_tree {
     pid_t pid[RUN_TREE_MOST];
@@ -84,7 +85,7 @@ struct run_page {
     _Atomic int32_t asleep;   /* the command is stopped, too: nothing needs to be done */
     _Atomic int32_t killed;   /* the guard has ended the command */
     pid_t except[RUN_EXCEPT]; /* [0] the guard; then children that dlock had before: the command did not start them */
-    char mark[64];            /* the variable by which the command's processes are known */
+    char mark[64];            /* "/.../": those with it in RUN_MARKS are the command's processes */
 };
 
 struct run_guard {

@@ -30,7 +30,7 @@ static int is(const char *variable, const char *name)
 static int is_own(const char *variable)
 {
     return is(variable, "DLOCK_NAME") || is(variable, "DLOCK_TOKEN") || is(variable, "DLOCK_FD") ||
-           is(variable, "DLOCK_RUN") || is(variable, "DLOCK_URL");
+           is(variable, RUN_MARKS) || is(variable, "DLOCK_URL");
 }
 
 /* The URL for a command that may have it, else NULL. -1 without memory. */
@@ -44,6 +44,7 @@ static int add_url(const struct run *run, char **ret_variable)
 static char **make_environment(const struct run *run)
 {
     static char **all;
+    const char *around = getenv(RUN_MARKS); /* their guards must find the command, too, if ours is killed first */
     size_t count = 0, kept = 0;
 
     while (environ[count])
@@ -56,7 +57,8 @@ static char **make_environment(const struct run *run)
     if (asprintf(&all[kept], "DLOCK_NAME=%s", run->name) < 0 ||
         asprintf(&all[kept + 1], "DLOCK_TOKEN=%" PRId64, run->token) < 0 ||
         asprintf(&all[kept + 2], "DLOCK_FD=%d", run->loss[0]) < 0 ||
-        asprintf(&all[kept + 3], "%s", run->guard.page->mark) < 0 || add_url(run, &all[kept + OWN]) < 0)
+        asprintf(&all[kept + 3], RUN_MARKS "=%s%s", around ? around : "", run->guard.page->mark) < 0 ||
+        add_url(run, &all[kept + OWN]) < 0)
         return NULL;
     return all;
 }

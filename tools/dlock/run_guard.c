@@ -192,8 +192,8 @@ int run_guard_start(struct run_guard *guard)
     guard->page = page;
     guard->page->deadline = INT64_MAX;
     clock_gettime(CLOCK_BOOTTIME, &now);
-    snprintf(guard->page->mark, sizeof guard->page->mark, RUN_MARK "%d-%lld.%09ld", (int)getpid(),
-             (long long)now.tv_sec, now.tv_nsec);
+    snprintf(guard->page->mark, sizeof guard->page->mark, "/%d-%lld.%09ld/", (int)getpid(), (long long)now.tv_sec,
+             now.tv_nsec);
     run_tree_children(getpid(), guard->page->except + 1, RUN_EXCEPT - 1);
     if (begin(guard) == 0)
         return 0;
