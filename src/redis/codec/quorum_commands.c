@@ -4,7 +4,7 @@
  */
 #include "args.h"
 
-#include <string.h>
+#include "base/text.h"
 
 enum { MS = 1000 };
 
@@ -52,7 +52,7 @@ int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *
 
     dli_args_begin(&args, DLI_SCRIPT_JOIN, full);
     dli_args_text(&args, "1");
-    stpcpy(stpcpy(stpcpy(key, "dlock_quorum"), *join->space ? ":" : ""), join->space);
+    dli_print(key, sizeof key, "dlock_quorum%s%s", *join->space ? ":" : "", join->space);
     dli_args_text(&args, key);
     dli_args_text(&args, join->view);
     dli_args_number(&args, join->keep_ms);

@@ -4,10 +4,9 @@
  * once guards the table while it is filled; after that it is constant.
  */
 #include <pthread.h>
-#include <string.h>
-#include <stdio.h>
 
 #include "base/id.h"
+#include "base/text.h"
 #include "cluster_map.h"
 #include "commands.h"
 
@@ -31,19 +30,13 @@ static void make(void)
 
 const char *dli_slot_marker(char out[DLI_MARKER_MAX], int slot, const char *space, size_t space_size)
 {
-    char *at = stpcpy(out, "dlock_memory");
+    const char *colon = space_size > 0 ? ":" : "";
 
     if (slot >= 0) {
         pthread_once(&once, make);
-        at = stpcpy(at, ":{");
-        at += dli_decimal(at, numbers[slot] - 1);
-        *at++ = '}';
+        dli_print(out, DLI_MARKER_MAX, "dlock_memory:{%u}%s%.*s", numbers[slot] - 1, colon, (int)space_size, space);
+    } else {
+        dli_print(out, DLI_MARKER_MAX, "dlock_memory%s%.*s", colon, (int)space_size, space);
     }
-    if (space_size > 0) {
-        *at++ = ':';
-        memcpy(at, space, space_size);
-        at += space_size;
-    }
-    *at = '\0';
     return out;
 }
