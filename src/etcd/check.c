@@ -27,6 +27,7 @@ struct dli_etcd_exam {
     struct dli_etcd *etcd;
     struct dli_job *job;
     struct dli_budget budget;
+    char *token;         /* a copy: the client may forget its own meanwhile. NULL: none */
     dlock_error silence; /* why a member did not answer */
     int count, answered, failed;
     struct part part[];
@@ -107,6 +108,9 @@ static void exam_free(struct dli_etcd_exam *exam)
         dli_grpc_fini(&part->grpc);
         dli_grpc_call_free(&part->call);
     }
+    if (exam->token)
+        explicit_bzero(exam->token, strlen(exam->token));
+    free(exam->token);
     dli_budget_fini(&exam->budget);
     dli_list_remove(&exam->link);
     free(exam);
@@ -122,7 +126,7 @@ static int part_begin(struct dli_etcd_exam *exam, int64_t deadline)
     part->grpc.member = &exam->etcd->member[exam->count];
     part->grpc.count = 1;
     part->grpc.budget = &exam->budget;
-    part->grpc.token = exam->etcd->token;
+    part->grpc.token = exam->token;
     part->grpc.password = exam->etcd->password;
     part->grpc.up = part->grpc.down = ignore;
     part->grpc.owner = part;
@@ -157,6 +161,8 @@ static void examine(struct dli_etcd_exam *exam)
     struct dli_etcd *etcd = exam->etcd;
     int64_t now = dli_now(), deadline = now + (exam->job->request.deadline - now) / 4 * 3;
 
+    if (etcd->token && !(exam->token = strdup(etcd->token)))
+        exam->failed = 1;
     for (int i = 0; i < etcd->members && !exam->failed; i++)
         exam->failed = part_begin(exam, deadline) != 0;
     dli_list_append(&etcd->exams, &exam->link);
@@ -198,6 +204,8 @@ int64_t dli_etcd_exams_alarm(const struct dli_etcd *etcd)
     for (const struct dli_link *link = etcd->exams.next; link != &etcd->exams; link = link->next) {
         const struct dli_etcd_exam *exam = DLI_OBJECT(link, struct dli_etcd_exam, link);
 
+        if (exam->failed)
+            return 0;
         for (int i = 0; i < exam->count; i++) {
             int64_t other = exam->part[i].over ? INT64_MAX : dli_grpc_alarm(&exam->part[i].grpc);
 

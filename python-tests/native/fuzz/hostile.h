@@ -1,6 +1,6 @@
 /*
- * hostile.h: the whole library over a hostile cluster, in one thread and virtual time: what fuzz_over_etcd.c and
- * fuzz_over_zookeeper.c share. The models of the clusters, the connections and the clock are those of ../worlds.
+ * hostile.h: the whole library over a hostile cluster, in one thread and virtual time: what fuzz_over_etcd.c,
+ * fuzz_over_redis.c and fuzz_over_zookeeper.c share. The models of the clusters, the connections and the clock are those of ../worlds.
  *
  * An input is read from both ends. From the front it chooses calls of the library and what happens between them. From the
  * back it chooses for each answer of the model how it is changed; 0, and all behind the end, leave it as it is. So a short
@@ -27,6 +27,7 @@ struct hostile_server {
     void (*spoil)(struct w_wire *wire, struct dli_buffer *bytes); /* changes what is on its way */
     void (*unasked)(struct w_wire *wire);                         /* says something that nobody asked for */
     int (*granted)(int64_t token);                                /* whether it has made a token of this number */
+    int exports; /* a grant can be exported, which waits for the server: so it is not tried */
 };
 
 extern const struct hostile_server *hostile;

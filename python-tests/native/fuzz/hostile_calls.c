@@ -215,7 +215,7 @@ static void look(struct w_process *process, dlock_lock *lock, int64_t owner)
 
     dlock_lock_state(lock, owner, &state, NULL);
     dlock_lock_remaining_ms(lock, owner, &number, NULL);
-    REQUIRE(number >= 0);
+    REQUIRE(number >= -1); /* -1: it does not end */
     dlock_lock_token(lock, owner, &number, NULL);
     dlock_lock_hold_count(lock, owner, &number, NULL);
     dlock_client_stats(process->client, all, 64, &size, NULL);
@@ -319,7 +319,7 @@ static void one(struct w_process *process, unsigned what, unsigned who)
     } else if (what < 12) {
         with_tag(process, lock, what, owner);
     } else if (what == 12) {
-        if (dlock_lock_export_grant(lock, owner, grant, GRANT, &size, NULL) == DLOCK_OK)
+        if (!hostile->exports && dlock_lock_export_grant(lock, owner, grant, GRANT, &size, NULL) == DLOCK_OK)
             grant_size = size;
     } else if (what == 13) {
         look(process, lock, owner);

@@ -172,6 +172,7 @@ static void arrives(void *what, int64_t number)
     }
     wire->open = 1;
     w.model->opened(wire);
+    wire->conn->state = DLI_CONN_HANDSHAKE;
     wire->conn->config->protocol->greet(wire->conn);
     w_process_turn(wire->process);
 }
@@ -236,14 +237,13 @@ void __wrap_dli_conn_fail(struct dli_conn *conn, dlock_status status, const char
     w_trace("process %d: %s", w.current->index, conn->reason.message);
 }
 
-void __wrap_dli_conn_start(struct dli_conn *conn, int64_t now);
-void __wrap_dli_conn_start(struct dli_conn *conn, int64_t now)
+void __wrap_dli_conn_go(struct dli_conn *conn, int64_t now);
+void __wrap_dli_conn_go(struct dli_conn *conn, int64_t now)
 {
     struct w_wire *wire = calloc(1, sizeof *wire);
 
     if (!wire)
         abort();
-    let_go(conn);
     w_trace("process %d connects to %s", w.current->index, conn->target->text);
     wire->process = w.current;
     wire->conn = conn;
@@ -256,11 +256,35 @@ void __wrap_dli_conn_start(struct dli_conn *conn, int64_t now)
 }
 
 void __wrap_dli_conn_step(struct dli_conn *conn, int64_t now);
+void __wrap_dli_conn_close(struct dli_conn *conn);
+
+void __wrap_dli_conn_start(struct dli_conn *conn, int64_t now);
+void __wrap_dli_conn_start(struct dli_conn *conn, int64_t now)
+{
+    const struct dli_protocol *protocol = conn->config->protocol;
+
+    __wrap_dli_conn_close(conn);
+    conn->reason = (dlock_error){.code = DLOCK_OK};
+    conn->target = &conn->config->target;
+    conn->deadline = conn->give_up = now + conn->config->connect_timeout;
+    if (!protocol->search || !protocol->search(conn, now))
+        __wrap_dli_conn_go(conn, now);
+    else
+        __wrap_dli_conn_step(conn, now);
+}
+
 void __wrap_dli_conn_step(struct dli_conn *conn, int64_t now)
 {
-    const struct w_wire *wire = wire_of(conn);
+    const struct w_wire *wire;
 
-    if (conn->state == DLI_CONN_CONNECTING && (now >= conn->deadline || !wire || wire->ended))
+    if (conn->state == DLI_CONN_SEARCHING)
+        conn->config->protocol->search_step(conn, now);
+    wire = wire_of(conn);
+    if (conn->state == DLI_CONN_CONNECTING && (!wire || wire->ended))
+        __wrap_dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be reached", NULL);
+    if (conn->state == DLI_CONN_HANDSHAKE)
+        conn->config->protocol->greet_step(conn);
+    if (dli_conn_under_way(conn) && now >= conn->deadline)
         __wrap_dli_conn_fail(conn, DLOCK_UNREACHABLE, "cannot be reached", NULL);
 }
 
@@ -295,11 +319,18 @@ void __wrap_dli_conn_flush(struct dli_conn *conn)
 {
     struct w_wire *wire = wire_of(conn);
 
-    if (conn->state != DLI_CONN_READY || conn->out.size == 0 || !wire)
+    if ((conn->state != DLI_CONN_READY && conn->state != DLI_CONN_HANDSHAKE) || conn->out.size == 0 || !wire)
         return;
     w.stats.calls++;
     send_up(wire, conn->out.bytes, conn->out.size);
     dli_buffer_drop(&conn->out, conn->out.size);
+}
+
+int __wrap_dli_conn_send(struct dli_conn *conn);
+int __wrap_dli_conn_send(struct dli_conn *conn)
+{
+    __wrap_dli_conn_flush(conn);
+    return 0;
 }
 
 ssize_t __wrap_dli_conn_read(struct dli_conn *conn, char *bytes, size_t size);
