@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.agent import Agent, Answer, now, until
-from harness.build import SANITIZED, clean_env, native
+from harness.build import clean_env, native
 from harness.cluster import slot_of
 from harness.fake import FakeServer, LockServer
 from harness.faults import Fenced, alive, owners, times
@@ -263,25 +263,6 @@ NASTY = {
     "a format": b"-ERR %s%s%n%d%999999d",
     "the password in a code": b"-" + SECRET.encode() + b" is what you said",
 }
-
-
-def test_k07_answers_on_all_connections(agent: Agent) -> None:
-    """A server that sends megabytes to each of 24 calls at once, and never ends: an error, and 32 MB at most."""
-
-    def peak() -> int:
-        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{agent.pid}/status").read_text())[1])  # type: ignore[index]
-
-    flood = b"*65000\r\n" + b":1\r\n" * 60_000 + (b"$100\r\n" + b"x" * 100 + b"\r\n") * 4_000 + b"$1000\r\n"
-    with LockServer() as fake:
-        client = agent.open(fake, private_connections=64, command_timeout_ms=3000, connects_per_second=1000)
-        locks = [client.lock(f"flood {n}") for n in range(24)]
-        before = peak()
-        fake.say("acquire", flood)
-        calls = [lock.start("acquire", 1, 0, thread=1 + n) for n, lock in enumerate(locks)]
-        said = {call.answer().status for call in calls}
-        assert said & {"PROTOCOL_ERROR", "UNREACHABLE"} and fake.said["acquire"] >= 8, said
-        assert SANITIZED or peak() - before < 32 * 1024
-        tell(done=1, fired=fake.said["acquire"])
 
 
 @pytest.mark.parametrize("what", NASTY)

@@ -289,11 +289,6 @@ static const struct dli_store_ops ops = {
     .shut = shut,
 };
 
-void dli_single_among(struct dli_store *store, int count)
-{
-    dli_single_of(store)->replies.most = DLI_REPLY_SHARED / count;
-}
-
 dlock_status dli_single_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                              dlock_error *box)
 {
@@ -308,8 +303,6 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
         return status;
     }
     single->config.leave = 1;
-    single->config.replies = &single->replies;
-    single->replies.most = DLI_REPLY_SHARED;
     single->replicas = dli_options_replicas(options);
     dli_quarantine_init(&single->quarantine, dli_options_text(options, DLI_OPT_NAMESPACE),
                         options->number[DLI_OPT_QUARANTINE_MS], options->number[DLI_OPT_DRIFT_PPM]);
