@@ -766,9 +766,21 @@ ETCD = (
         ("watchdog/renew.c", "return since && since < batch->stamp ? since : batch->stamp;", "return since ? since : batch->stamp;"),
     )), "test_etcd_faults.py", "l03"),
     (Mutant(805, "nobody notices that the holder's key was deleted", edits=(
-        ("etcd/renew.c", "kept(job, !(hold && hold->gone));", "kept(job, 1);"),
-        ("etcd/renew.c", "decide(row, session, session && own->keys > 0);", "decide(row, session, session != NULL);"),
+        ("etcd/renew.c", "    if (hold && hold->gone)\n", "    if (hold && hold->gone && 0)\n"),
+        ("etcd/renew.c", "own->keys == 0 ? 0 : session", "session"),
     )), "test_etcd_faults.py", "l04"),
+    (Mutant(1420, "the revision of a key that has moved tells its lease", edits=(
+        ("etcd/renew.c", "|| !is_of(row, session, hold) ? UNSURE : 1);", "? UNSURE : is_of(row, session, NULL));"),
+    )), "test_etcd_leases.py", "extended_to_another"),
+    (Mutant(1421, "after an outage each lock is written", edits=(
+        ("etcd/renew.c", "job->request.renew.count == 1 ? MOVES : UNSURE", "job->request.renew.count > 0 ? MOVES : UNSURE"),
+    )), "test_etcd_leases.py", "write_nothing"),
+    (Mutant(1422, "what raft drops is an error", edits=(
+        ("etcd/grpc/status.c", 'return dli_grpc_dropped(call) || dli_grpc_says', 'return dli_grpc_dropped(call) && dli_grpc_says'),
+    )), "test_etcd_hostile.py", "may_pass"),
+    (Mutant(1423, "a watch that is refused is not missed", edits=(
+        ("etcd/watch.c", "        etcd->watches_old = 1;", "        etcd->watches_old = 0;"),
+    )), "test_etcd_leases.py", "token_has_expired"),
     (Mutant(806, "a try puts its key beside others", edits=(
         ("etcd/exchange.c", "        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);\n        txn.test[2].end = rivals.end;\n", ""),
     )), "test_etcd_peer.py", "keeps_us_out"),

@@ -174,9 +174,24 @@ def test_every_ping_is_answered(agent: Agent, new_liar: Callable[..., Liar]) -> 
     until(lambda: liar.pongs[:3] == pings)
 
 
+NOT_NOW = [("14", "etcdserver: no leader"), ("14", "etcdserver: not capable"), ("2", "raft: stopped"), ("2", "raft proposal dropped")]
+
+
+@pytest.mark.parametrize("said", NOT_NOW, ids=lambda said: said[1])
+def test_what_may_pass_is_no_error_of_the_server(agent: Agent, new_liar: Callable[..., Liar], said: tuple[str, str]) -> None:
+    """It is asked again until the wait is over."""
+    liar = new_liar(only(*said))
+    lock = agent.open(f"etcd://127.0.0.1:{liar.port}", command_timeout_ms=1000).lock("job")
+    waiting = lock.start("acquire", 1, 60_000, thread=1)
+    until(lambda: liar.streams > 5 or waiting.ready())
+    assert not waiting.ready()
+    lock.cancel(1)
+    assert waiting.answer().status == "CANCELLED"
+
+
 def test_k05_a_good_member_among_liars(etcd: Etcd, agent: Agent, new_liar: Callable[..., Liar]) -> None:
-    """Members that do not answer, say farewell or have no leader are left for one that serves."""
-    liars = [new_liar(ANSWERS[what]) for what in ("nothing", "a farewell", "a farewell and no more", "noise")] + [new_liar(only("14", "etcdserver: no leader"))]
+    """Members that do not answer, say farewell, have no leader or cannot serve are left for one that serves."""
+    liars = [new_liar(ANSWERS[what]) for what in ("nothing", "a farewell", "a farewell and no more", "noise")] + [new_liar(only(*said)) for said in NOT_NOW]
     hosts = ",".join(f"127.0.0.1:{port}" for port in [*(liar.port for liar in liars), etcd.nodes[0].port])
     for number in range(5):
         client = agent.open(f"etcd://{hosts}", command_timeout_ms=300)

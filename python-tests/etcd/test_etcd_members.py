@@ -60,6 +60,25 @@ def test_l11_the_leader_fails(new_etcd: Make, new_agent: Make, how: str, rounds:
     tell(done=rounds, fired=rounds)
 
 
+@pytest.mark.parametrize("moves", times(10, 100))
+def test_l11_the_leadership_moves_by_order(new_etcd: Make, new_agent: Make, moves: int) -> None:
+    """Whoever waits meanwhile, waits on: what a leader drops is asked for again."""
+    etcd = new_etcd(3)
+    locks = [new_agent().open(etcd, lease_ms=10000).lock(f"job{number % 2}") for number in range(4)]
+    tokens = {"job0": 0, "job1": 0}
+    for move in range(moves):
+        waits = [(lock, f"job{number % 2}", lock.start("acquire", 1, -1)) for number, lock in enumerate(locks)]
+        etcd.lead(etcd.nodes[move % 3])
+        while waits:
+            lock, name, wait = served = until(lambda: next((one for one in waits if one[2].ready()), None))
+            token = wait.answer().ok.token
+            assert token > tokens[name]
+            tokens[name] = token
+            lock.release(1).ok
+            waits.remove(served)
+    tell(done=moves, fired=moves)
+
+
 WORKER = """
 import fcntl, os, sys, time, dlock
 url, names, kind, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]

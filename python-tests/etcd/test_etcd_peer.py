@@ -102,26 +102,26 @@ def test_a_killed_holder_frees_the_lock(etcd: Etcd, new_agent: Make, ours: bool)
             waiting.answer().ok
 
 
-def intervals(agent: Agent, lock: Any, times: int) -> list[tuple[int, int]]:
+def intervals(agent: Agent, lock: Any, times: int) -> list[tuple[int, int, int]]:
     held = []
     for _ in range(times):
         got = lock.acquire(1, -1).ok
         agent("live")  # another may have its turn
         back = lock.release(1).ok
-        held.append((got.done, back.began))
+        held.append((got.done, back.began, got.token))
     return held
 
 
 def test_nobody_holds_at_once(etcd: Etcd, peer: Peer, agent: Agent) -> None:
-    """A hundred holds on each side, by their intervals; and both sides had turns in between."""
+    """A hundred holds on each side, by their intervals; both sides had turns in between; and tokens grow from one side to the other."""
     times = 100
     lock = agent.open(etcd).lock("job")
     peer(f"hold a job {times} 500")
-    holds = [(got, back, 0) for got, back in intervals(agent, lock, times)]
+    holds = [(*one, 0) for one in intervals(agent, lock, times)]
     for _ in range(times):
-        _, began, ended = peer.wait("a held")
-        holds.append((int(began), int(ended), 1))
+        revision, began, ended = peer.wait("a held")
+        holds.append((int(began), int(ended), 128 * int(revision), 1))
     holds.sort()
-    assert all(before[1] <= after[0] for before, after in zip(holds, holds[1:]))
-    assert sum(before[2] != after[2] for before, after in zip(holds, holds[1:])) > times / 10
+    assert all(before[1] <= after[0] and before[2] < after[2] for before, after in zip(holds, holds[1:]))
+    assert sum(before[3] != after[3] for before, after in zip(holds, holds[1:])) > times / 10
     until(lambda: etcd.keys("job/") == [])

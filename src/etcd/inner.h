@@ -99,7 +99,8 @@ enum { DLI_ETCD_WATCHES = 3 };
 struct dli_etcd_waiter {
     struct dli_etcd_node node; /* its number */
     int64_t created;
-    int64_t from; /* the revision from which its own key is watched */
+    int64_t from;  /* the revision from which its own key is watched */
+    int64_t lease; /* held: the lease that its key has moved to, or was seen with; 0: that of its acquisition */
     int8_t held;
     int8_t gone;   /* held: its key was deleted */
     int8_t unsure; /* held: its key may have been deleted */
@@ -134,7 +135,9 @@ struct dli_etcd {
     int64_t slot_ids;
     struct dli_link loose; /* ties; the one that was used last comes first */
     int loose_ties;
-    int64_t watch_ids;
+    int64_t watch_ids, watch_told; /* the last that was asked for, and answered: begun or refused */
+    int64_t refused_at;            /* when a refusal made the stream old last; 0: never */
+    int watches_old;               /* the stream begins anew with the next step */
     struct dli_link exams;
     int anonymous; /* the client has neither a user nor a certificate */
     struct dli_etcd_watch gates;
@@ -403,8 +406,12 @@ struct dli_etcd_waiter *dli_etcd_watch_hold(struct dli_etcd *etcd, const struct 
 void dli_etcd_forget(struct dli_etcd *etcd, int64_t number);
 void dli_etcd_forget_all(struct dli_etcd *etcd);
 
-/* Every number in line looks again. */
+/* Every number in line looks again; if their watches were lost. */
 void dli_etcd_hint_all(struct dli_etcd *etcd);
+void dli_etcd_hint_stale(struct dli_etcd *etcd);
+
+/* Begin the stream anew, if it is old. */
+void dli_etcd_watches_step(struct dli_etcd *etcd);
 
 /* ---- login.c */
 

@@ -26,6 +26,7 @@ static void step(struct dli_lanes *lanes, int64_t now)
 
     take_jobs(etcd);
     dli_etcd_sessions_step(etcd, now);
+    dli_etcd_watches_step(etcd);
     dli_etcd_gates_step(etcd);
     dli_etcd_exams_step(etcd, now);
     dli_etcd_rounds_step(etcd, now);
@@ -35,7 +36,7 @@ static void step(struct dli_lanes *lanes, int64_t now)
 static int64_t alarm_at(const struct dli_lanes *lanes)
 {
     const struct dli_etcd *etcd = of(lanes);
-    int64_t at = dli_grpc_alarm(&etcd->grpc), other = dli_etcd_sessions_alarm(etcd);
+    int64_t at = etcd->watches_old ? 0 : dli_grpc_alarm(&etcd->grpc), other = dli_etcd_sessions_alarm(etcd);
 
     at = other < at ? other : at;
     other = dli_etcd_exams_alarm(etcd);

@@ -26,10 +26,7 @@ static void ready(struct dli_etcd *etcd)
     etcd->grpc.hold = 0;
     etcd->gates_refused = 0;
     dli_etcd_sessions_doubt(etcd);
-    if (etcd->stale) {
-        etcd->stale = 0;
-        dli_etcd_hint_all(etcd);
-    }
+    dli_etcd_hint_stale(etcd);
 }
 
 static void refused(struct dli_etcd *etcd, const struct dli_grpc_call *call)

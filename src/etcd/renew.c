@@ -2,15 +2,17 @@
  * renew.c: renewals. A keep-alive of the session has done the work for all locks already, or does it now; only a lock that
  * gets another lease is written. Belongs to lane 0's thread.
  *
- * A row is held when its session lives and is not younger than its key: the token names the key's create revision. And its
- * key was not deleted: a lock that lives long enough to be renewed has a watch. Where the watch may have missed something, the
+ * A row is held when its key has the lease of its session, and was not deleted: a lock that lives long enough to be renewed has a
+ * watch. A key that never moved to another lease has that of the session which was there at its create revision, which is the
+ * token. Of one that has moved, the lease is noted. Where the watch may have missed something, or the lease is not known, the
  * keys are read, those of many rows at once.
  */
 #include "inner.h"
 
-enum { UNSURE = 2, CHECKS = 32 }; /* a row's kept, until its key was read; rows in one reading */
+enum { UNSURE = 2, MOVES = 3, CHECKS = 32 }; /* a row's kept, until its key was read, or moved; rows in one reading */
 
 static void next_row(struct dli_job *job);
+static void next_step(struct dli_job *job);
 
 static struct dli_renewal *row_of(const struct dli_job *job)
 {
@@ -29,25 +31,32 @@ static void kept(struct dli_job *job, int value)
     job->at++;
 }
 
-/* Whether the row's key had the lease of an earlier session. */
-static int is_older(const struct dli_renewal *row, const struct dli_etcd_session *session)
+/* The next row from i on whose kept is this; the number of rows: there is none. */
+static int next_as(const struct dli_job *job, int i, int value)
 {
-    return row->last > 0 && row->last / DLI_ETCD_TURNS <= session->born;
+    while (i < job->request.renew.count && job->request.renew.row[i].kept != value)
+        i++;
+    return i;
 }
 
 /* ---- another lease */
 
 static void moved(struct dli_job *job)
 {
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
+    const struct dli_renewal *row = row_of(job);
+    struct dli_etcd_waiter *hold;
     struct dli_etcd_reply reply;
 
     if (dli_etcd_read(job, &reply))
         return;
-    dli_etcd_slot_answered(row_of(job)->place, dli_etcd_number(row_of(job)->owner));
-    if (reply.succeeded)
-        dli_etcd_hold(dli_etcd_at(job->base.lane), dli_etcd_number(row_of(job)->owner), reply.revision);
+    dli_etcd_slot_answered(row->place, dli_etcd_number(row->owner));
+    if (reply.succeeded && (hold = dli_etcd_watch_hold(etcd, row))) {
+        dli_etcd_hold(etcd, dli_etcd_number(row->owner), reply.revision);
+        hold->lease = job->session->id;
+    }
     kept(job, reply.succeeded && !job->session->over);
-    next_row(job);
+    next_step(job);
 }
 
 static void move(struct dli_job *job)
@@ -66,7 +75,22 @@ static void move(struct dli_job *job)
     dli_etcd_call_txn(job, &txn, moved);
 }
 
+/* Its lease may be another one. Alone it is written at once; of many, only those whose key says so. */
+static void may_move(struct dli_job *job)
+{
+    kept(job, job->request.renew.count == 1 ? MOVES : UNSURE);
+}
+
 /* ---- the same lease */
+
+/* Whether the row's key has this session's lease, as far as is known. */
+static int is_of(const struct dli_renewal *row, const struct dli_etcd_session *session,
+                 const struct dli_etcd_waiter *hold)
+{
+    if (hold && hold->lease)
+        return hold->lease == session->id;
+    return row->last <= 0 || row->last / DLI_ETCD_TURNS > session->born;
+}
 
 /* 1: the row is decided, or its key has to be read. 0: the job is parked. */
 static int same(struct dli_job *job, const struct dli_renewal *row)
@@ -75,7 +99,7 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
     const struct dli_etcd_waiter *hold;
 
     dli_etcd_bind(job, session);
-    if (!session || is_older(row, session)) {
+    if (!session) {
         kept(job, 0);
         return 1;
     }
@@ -84,57 +108,43 @@ static int same(struct dli_job *job, const struct dli_renewal *row)
         return 0;
     }
     hold = dli_etcd_watch_hold(dli_etcd_at(job->base.lane), row);
-    if (hold && hold->unsure)
-        kept(job, UNSURE);
+    if (hold && hold->gone)
+        kept(job, 0);
     else
-        kept(job, !(hold && hold->gone));
+        kept(job, (hold && hold->unsure) || !is_of(row, session, hold) ? UNSURE : 1);
     return 1;
 }
 
 /* ---- keys that are read */
 
-/* The next row from i on whose key has to be read; the number of rows: there is none. */
-static int next_unsure(const struct dli_job *job, int i)
-{
-    while (i < job->request.renew.count && job->request.renew.row[i].kept != UNSURE)
-        i++;
-    return i;
-}
-
-/* 1: the row is decided. 0: its key has another lease. */
-static int judge(const struct dli_job *job, struct dli_renewal *row, const struct dli_etcd_result *own)
+static void judge(const struct dli_job *job, struct dli_renewal *row, const struct dli_etcd_result *own)
 {
     struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
     const struct dli_etcd_session *session = dli_etcd_session(etcd, row->lease);
     struct dli_etcd_waiter *hold = dli_etcd_waiter(etcd, dli_etcd_number(row->owner));
 
-    if (session && own->keys > 0 && own->found[0].lease != session->id)
-        return 0;
-    decide(row, session, session && own->keys > 0);
-    if (hold) {
-        hold->gone = own->keys == 0;
-        hold->unsure = 0;
+    if (session && own->keys > 0 && own->found[0].lease != session->id) {
+        row->kept = MOVES;
+        return;
     }
-    return 1;
+    decide(row, session, own->keys == 0 ? 0 : session ? 1 : -1);
+    if (!hold)
+        return;
+    hold->gone = own->keys == 0;
+    hold->unsure = 0;
+    hold->lease = session && own->keys > 0 ? session->id : hold->lease;
 }
 
 static void checked(struct dli_job *job)
 {
+    int row = next_as(job, 0, UNSURE);
     struct dli_etcd_reply reply;
-    int other = -1, row = next_unsure(job, 0);
 
     if (dli_etcd_read(job, &reply))
         return;
-    for (int i = 0; i < reply.results && row < job->request.renew.count; i++, row = next_unsure(job, row + 1))
-        if (!judge(job, &job->request.renew.row[row], &reply.result[i]))
-            other = row;
-    if (other < 0) {
-        next_row(job);
-        return;
-    }
-    job->at = other;
-    dli_etcd_bind(job, dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job)->lease));
-    move(job);
+    for (int i = 0; i < reply.results && row < job->request.renew.count; i++, row = next_as(job, row + 1, UNSURE))
+        judge(job, &job->request.renew.row[row], &reply.result[i]);
+    next_step(job);
 }
 
 static void check(struct dli_job *job)
@@ -142,8 +152,8 @@ static void check(struct dli_job *job)
     char room[CHECKS][DLI_ETCD_KEY_MAX];
     struct dli_etcd_txn txn = {0};
 
-    for (int row = next_unsure(job, 0); row < job->request.renew.count && txn.then < CHECKS;
-         row = next_unsure(job, row + 1)) {
+    for (int row = next_as(job, 0, UNSURE); row < job->request.renew.count && txn.then < CHECKS;
+         row = next_as(job, row + 1, UNSURE)) {
         const struct dli_renewal *of = &job->request.renew.row[row];
 
         dli_etcd_then(&txn, DLI_ETCD_RANGE, dli_etcd_key(of->kind, of->place, of->owner, room[txn.then]));
@@ -151,25 +161,41 @@ static void check(struct dli_job *job)
     dli_etcd_call_txn(job, &txn, checked);
 }
 
+/* All rows have been looked at: write what moves, read what is unsure. */
+static void next_step(struct dli_job *job)
+{
+    struct dli_etcd *etcd = dli_etcd_at(job->base.lane);
+    struct dli_etcd_session *session = NULL;
+    int count = job->request.renew.count;
+
+    while ((job->at = next_as(job, 0, MOVES)) < count && !(session = dli_etcd_session(etcd, row_of(job)->lease)))
+        kept(job, -1);
+    if (job->at < count) {
+        dli_etcd_bind(job, session);
+        move(job);
+    } else if (next_as(job, 0, UNSURE) < count) {
+        check(job);
+    } else {
+        job->request.status = DLOCK_OK;
+        dli_etcd_finish(job);
+    }
+}
+
 static void next_row(struct dli_job *job)
 {
     while (job->at < job->request.renew.count) {
         const struct dli_renewal *row = row_of(job);
 
-        if (row->changed) {
-            if (dli_etcd_enter(job, row->lease, next_row))
-                move(job);
+        if (!row->changed) {
+            if (!same(job, row))
+                return;
+        } else if (dli_etcd_enter(job, row->lease, next_row)) {
+            may_move(job);
+        } else {
             return;
         }
-        if (!same(job, row))
-            return;
     }
-    if (next_unsure(job, 0) < job->request.renew.count) {
-        check(job);
-        return;
-    }
-    job->request.status = DLOCK_OK;
-    dli_etcd_finish(job);
+    next_step(job);
 }
 
 void dli_etcd_renew(struct dli_job *job)

@@ -10,6 +10,9 @@
  *
  * A number that is held needs only the watch of its own key. A hold that was never in line gets it with its first renewal: short
  * holds have none. It begins now, too, and the hold is renewed once more, with a look at its key.
+ *
+ * The stream keeps the token that it began with. When that has expired, the server refuses new watches, and goes on with the old
+ * ones. So after a refusal the stream begins anew, with a new token. What is refused again at once, is not watched.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -251,6 +254,14 @@ void dli_etcd_hint_all(struct dli_etcd *etcd)
     dli_tree_each(etcd->waiters.root, hint_waiting, etcd);
 }
 
+void dli_etcd_hint_stale(struct dli_etcd *etcd)
+{
+    if (!etcd->stale)
+        return;
+    etcd->stale = 0;
+    dli_etcd_hint_all(etcd);
+}
+
 /* ---- the stream */
 
 /* Whether the waiter must look; not while so many others have to leave before it is served. */
@@ -299,6 +310,35 @@ static void tell(struct dli_etcd *etcd, struct dli_etcd_watch *watch, const stru
     hint(etcd, waiter);
 }
 
+/* The server does not let us have it. There is no hint: the number would look and ask for it again, without end. */
+static void do_without(struct dli_etcd *etcd, struct dli_etcd_watch *watch)
+{
+    struct dli_etcd_waiter *waiter = watch->waiter;
+
+    if (watch == &etcd->gates || waiter)
+        dli_etcd_watch_stop(etcd, watch, 0);
+    else
+        dli_etcd_tie_end(etcd, watch, 0);
+    if (watch == &etcd->gates) {
+        etcd->gates_refused = 1;
+    } else if (waiter) {
+        waiter->unsure = waiter->held;
+        dli_etcd_loosen(etcd, waiter);
+    }
+}
+
+static void refused(struct dli_etcd *etcd, struct dli_etcd_watch *watch)
+{
+    int64_t now = dli_now();
+
+    if (!etcd->refused_at || now - etcd->refused_at > DLI_ETCD_SECOND) {
+        etcd->refused_at = now;
+        etcd->watches_old = 1;
+    } else if (watch && !etcd->watches_old) {
+        do_without(etcd, watch);
+    }
+}
+
 /* What all keys of a watch begin with: the names of gates, or that of its lock. A loose tie has neither: it only ends. */
 static struct dli_etcd_bytes name_of(const struct dli_etcd *etcd, const struct dli_etcd_watch *watch)
 {
@@ -307,16 +347,31 @@ static struct dli_etcd_bytes name_of(const struct dli_etcd *etcd, const struct d
     return watch->waiter ? dli_etcd_text(watch->waiter->name, watch->waiter->size) : dli_etcd_text("", 0);
 }
 
+/* Requests for watches are answered in their order. A refusal may have no number. */
+static void number(struct dli_etcd *etcd, struct dli_etcd_news *it)
+{
+    if (!it->created)
+        return;
+    if (it->ended && it->id <= 0)
+        it->id = etcd->watch_told + 1;
+    if (it->id > etcd->watch_told && it->id <= etcd->watch_ids)
+        etcd->watch_told = it->id;
+}
+
 /* NULL: it is no news, or that of a watch which is over. */
 static struct dli_etcd_watch *read_news(struct dli_etcd *etcd, struct dli_etcd_bytes bytes, struct dli_etcd_news *it)
 {
     int failed = dli_etcd_decode_watch(bytes, it);
-    struct dli_etcd_node *node = failed ? NULL : dli_etcd_find(&etcd->watched, it->id);
-    struct dli_etcd_watch *watch = node ? DLI_OBJECT(node, struct dli_etcd_watch, node) : NULL;
+    struct dli_etcd_watch *watch = NULL;
+    struct dli_etcd_node *node;
 
+    number(etcd, it);
+    if (!failed && (node = dli_etcd_find(&etcd->watched, it->id)))
+        watch = DLI_OBJECT(node, struct dli_etcd_watch, node);
     if (!failed && (!watch || dli_etcd_news_below(it, name_of(etcd, watch))))
         return watch;
     dli_grpc_refuse(&etcd->grpc, DLOCK_PROTOCOL_ERROR, "sent what is no news of a watch");
+    memset(it, 0, sizeof *it);
     return NULL;
 }
 
@@ -326,7 +381,9 @@ static void news(struct dli_grpc_call *call, const char *bytes, size_t size)
     struct dli_etcd_news it;
     struct dli_etcd_watch *watch = read_news(etcd, dli_etcd_text(bytes, size), &it);
 
-    if (watch == &etcd->gates) {
+    if (it.created && it.ended) {
+        refused(etcd, watch);
+    } else if (watch == &etcd->gates) {
         if (it.ended)
             dli_etcd_watch_stop(etcd, watch, 0);
         dli_etcd_gates_news(etcd, &it);
@@ -346,14 +403,33 @@ void dli_etcd_watches_end(struct dli_etcd *etcd)
     dli_etcd_ties_free(etcd);
 }
 
+static void forget_stream(struct dli_etcd *etcd)
+{
+    dli_buffer_drop(&etcd->watches.out, etcd->watches.out.size);
+    dli_buffer_drop(&etcd->watches.in, etcd->watches.in.size);
+    dli_etcd_watches_end(etcd);
+    etcd->watch_told = etcd->watch_ids;
+    etcd->watches_old = 0;
+    etcd->stale = 1;
+}
+
 static void ended(struct dli_grpc_call *call)
 {
     struct dli_etcd *etcd = DLI_OBJECT(call, struct dli_etcd, watches);
 
-    dli_buffer_drop(&call->out, call->out.size);
-    dli_buffer_drop(&call->in, call->in.size);
-    dli_etcd_watches_end(etcd);
-    etcd->stale = 1;
+    forget_stream(etcd);
     if (etcd->grpc.session && call->code > 0)
         dli_grpc_leave(&etcd->grpc, "ended its watches");
+}
+
+void dli_etcd_watches_step(struct dli_etcd *etcd)
+{
+    if (!etcd->watches_old)
+        return;
+    dli_grpc_cancel(&etcd->watches);
+    forget_stream(etcd);
+    if (etcd->user[0])
+        dli_etcd_logout(etcd);
+    else
+        dli_etcd_hint_stale(etcd);
 }

@@ -50,13 +50,23 @@ func now() int64 {
 	return time.Nano() / 1000
 }
 
+// What tokens are compared with. Mutex.Header().Revision is that of the request which put the key, or of a later one that waited.
+func created(client *clientv3.Client, mutex *concurrency.Mutex) int64 {
+	found, err := client.Get(context.Background(), mutex.Key())
+	check(err)
+	if len(found.Kvs) == 0 {
+		return 0
+	}
+	return found.Kvs[0].CreateRevision
+}
+
 func hold(session *concurrency.Session, word, name string, times, micros int) {
 	for i := 0; i < times; i++ {
 		mutex := concurrency.NewMutex(session, name)
 		check(mutex.Lock(context.Background()))
 		from := now()
 		time.Sleep(time.Duration(micros) * time.Microsecond)
-		say("%s held %d %d %d", word, mutex.Header().Revision, from, now())
+		say("%s held %d %d %d", word, created(session.Client(), mutex), from, now())
 		check(mutex.Unlock(context.Background()))
 	}
 	say("%s done", word)
@@ -79,7 +89,7 @@ func pairs(client *clientv3.Client, ttl int, word, name string, from, to int64) 
 	check(session.Close())
 }
 
-func take(mutex *concurrency.Mutex, word string, wait bool) {
+func take(client *clientv3.Client, mutex *concurrency.Mutex, word string, wait bool) {
 	var err error
 	if wait {
 		err = mutex.Lock(context.Background())
@@ -91,7 +101,7 @@ func take(mutex *concurrency.Mutex, word string, wait bool) {
 		return
 	}
 	check(err)
-	say("%s locked %d %d", word, mutex.Header().Revision, now())
+	say("%s locked %d %d", word, created(client, mutex), now())
 }
 
 func main() {
@@ -109,7 +119,7 @@ func main() {
 		case "lock", "try":
 			mutex := concurrency.NewMutex(session, words[2])
 			locks[words[1]] = mutex
-			go take(mutex, words[1], words[0] == "lock")
+			go take(client, mutex, words[1], words[0] == "lock")
 		case "unlock":
 			check(locks[words[1]].Unlock(context.Background()))
 			say("%s unlocked %d", words[1], now())

@@ -9,7 +9,14 @@
 #include "inner.h"
 #include "sys/sys.h"
 
-enum { PIECE = 16 * 1024, PIECES = 16, PAUSE = 20 * 1000, FAREWELL = 500 * 1000, STUCK = 5 * 1000 * 1000 };
+enum {
+    PIECE = 16 * 1024,
+    PIECES = 16,
+    PAUSE = 20 * 1000,
+    FAREWELL = 500 * 1000,
+    DROPS = 500 * 1000,
+    STUCK = 5 * 1000 * 1000
+};
 enum { KEEP_IN = 4 * 1024, KEEP_OUT = 64 * 1024 }; /* room that a call keeps for the next one */
 
 /* ---- the protocol: HTTP/2 needs no handshake before its first frames */
@@ -70,10 +77,23 @@ static void tell_ended(struct dli_grpc_call *call)
     dli_buffer_free(&out);
 }
 
+/* A leader that hands its office over is soon of use again: to leave it would cost all watches. */
+static int is_of_no_use(struct dli_grpc *grpc, const struct dli_grpc_call *call)
+{
+    if (!dli_grpc_dropped(call)) {
+        if (call->code == 0 && !call->method->streaming)
+            grpc->dropping = 0;
+        return dli_grpc_unfit(call);
+    }
+    if (!grpc->dropping)
+        grpc->dropping = dli_now();
+    return dli_now() - grpc->dropping > DROPS;
+}
+
 void dli_grpc_ended(struct dli_grpc_call *call)
 {
     call->grpc->taken -= call->in.size;
-    if (call->grpc->count > 1 && dli_grpc_unfit(call))
+    if (is_of_no_use(call->grpc, call) && call->grpc->count > 1)
         dli_grpc_leave(call->grpc, "cannot serve now");
     dli_list_remove(&call->link);
     call->grpc = NULL;
@@ -183,7 +203,7 @@ static void lose(struct dli_grpc *grpc, const dlock_error *reason)
     end_session(grpc);
     dli_conn_close(grpc->conn);
     grpc->leaves = NULL;
-    grpc->farewell = 0;
+    grpc->farewell = grpc->dropping = 0;
     grpc->excess = 0;
     grpc->reason = why;
     forget_streams(grpc);

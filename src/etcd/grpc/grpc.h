@@ -80,6 +80,7 @@ struct dli_grpc {
     const char *leaves;   /* not NULL: why this member is given up */
     dlock_status refused; /* and with which status; DLOCK_OK: it is not reachable */
     dlock_error reason;   /* of the last failure to connect */
+    int64_t dropping;     /* not 0: since then the member only says that it drops what it is asked */
     size_t taken;         /* bytes that came for calls under way */
     int excess;           /* the member has sent more than it may */
 };

@@ -42,6 +42,9 @@ const char *dli_grpc_shown(struct dli_grpc_call *call);
 /* The member answers, but cannot serve: another one may. */
 int dli_grpc_unfit(const struct dli_grpc_call *call);
 
+/* There is no leader for the moment, or it hands its office over: nothing was proposed. */
+int dli_grpc_dropped(const struct dli_grpc_call *call);
+
 /* ---- channel.c: the call is out of the channel and has ended. */
 void dli_grpc_ended(struct dli_grpc_call *call);
 

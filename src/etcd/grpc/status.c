@@ -50,6 +50,16 @@ const char *dli_grpc_shown(struct dli_grpc_call *call)
                     secrets, 2);
 }
 
+int dli_grpc_dropped(const struct dli_grpc_call *call)
+{
+    return call->code == UNKNOWN && dli_grpc_says(call, "raft proposal dropped");
+}
+
+static int is_of_raft(const struct dli_grpc_call *call)
+{
+    return dli_grpc_dropped(call) || dli_grpc_says(call, "raft: stopped");
+}
+
 static dlock_status meaning(const struct dli_grpc_call *call)
 {
     switch (call->code) {
@@ -70,8 +80,8 @@ static dlock_status meaning(const struct dli_grpc_call *call)
         return dli_grpc_says(call, "space") ? DLOCK_SERVER_OUT_OF_MEMORY : DLOCK_SERVER_BUSY;
     case UNIMPLEMENTED:
         return DLOCK_WRONG_SETUP;
-    case UNKNOWN: /* the deadline may pass deep in the server */
-        return dli_grpc_says(call, "context ") ? DLOCK_UNREACHABLE : DLOCK_SERVER_ERROR;
+    case UNKNOWN: /* the deadline may pass deep in the server, or raft does not serve at the moment */
+        return dli_grpc_says(call, "context ") || is_of_raft(call) ? DLOCK_UNREACHABLE : DLOCK_SERVER_ERROR;
     default:
         return DLOCK_SERVER_ERROR;
     }
@@ -101,12 +111,18 @@ int dli_grpc_refused(const struct dli_grpc_call *call)
     case UNAUTHENTICATED:
         return 1;
     default:
-        return 0;
+        return dli_grpc_dropped(call);
     }
 }
 
 int dli_grpc_unfit(const struct dli_grpc_call *call)
 {
-    return call->code == UNAVAILABLE &&
-           (dli_grpc_says(call, "no leader") || dli_grpc_says(call, "learner") || dli_grpc_says(call, "stopped"));
+    static const char *const sentences[] = {"no leader", "learner", "stopped", "not capable", "connection lost"};
+
+    if (call->code == UNKNOWN)
+        return dli_grpc_says(call, "raft: stopped");
+    for (size_t i = 0; i < sizeof sentences / sizeof *sentences; i++)
+        if (call->code == UNAVAILABLE && dli_grpc_says(call, sentences[i]))
+            return 1;
+    return 0;
 }

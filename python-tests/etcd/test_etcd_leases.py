@@ -1,0 +1,119 @@
+"""The lease of a hold's key: after it has changed, after an outage, and who says that it goes on."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import pytest
+
+from harness.agent import Agent
+from harness.etcd import Etcd, url
+from harness.etcd.users import CHEAP, LOCKS, enable, forget
+from harness.faults import times
+from harness.waiting import until
+
+Make = Callable[..., Any]
+
+
+# ---- extended to another lease
+
+
+def renewed(client: Any, more: int = 2) -> None:
+    before = client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= before + more)
+
+
+@pytest.mark.parametrize("kind", ["mutex", "fair", "write", "read", "permit_semaphore"])
+@pytest.mark.parametrize("leases", [(1500, 3000), (3000, 1500), (1500, 3000, 1500)], ids=["longer", "shorter", "there and back"])
+def test_a_hold_that_is_extended_to_another_lease_is_renewed(etcd: Etcd, agent: Agent, kind: str, leases: tuple[int, ...]) -> None:
+    """Its key is older than the lease that it has then, and has no watch yet. It is held until that lease is revoked."""
+    client = agent.open(etcd, lease_ms=leases[0])
+    lock = client.lock("job", kind=kind)
+    if kind == "permit_semaphore":
+        lock.permits_set(1).ok
+    lock.acquire(1, 0).ok
+    for lease in leases[1:]:
+        lock.extend(1, lease).ok
+        renewed(client)
+    assert lock.state(1) == "HELD"
+    (found,) = [one for one in etcd.found("job/") if int(one.get("lease", 0))]
+    etcd.call("lease/revoke", ID=int(found["lease"]))
+    client.loss()
+    assert lock.state(1) == "LOST"
+
+
+def test_an_extended_hold_costs_no_more(etcd: Etcd, agent: Agent) -> None:
+    """Once its lease is known, its renewals neither write nor read its key."""
+    client = agent.open(etcd, lease_ms=1500)
+    lock = client.lock("job")
+    lock.acquire(1, 0).ok
+    lock.extend(1, 3000).ok
+    renewed(client)
+    revision, calls = etcd.revision(), etcd.received("Txn")
+    renewed(client, 3)
+    assert etcd.revision() == revision and etcd.received("Txn") - calls <= 3 * PROOFS
+
+
+# ---- after an outage
+
+
+PROOFS = 4  # calls of Txn for each renewal period that are none of a lock's
+
+
+@pytest.mark.parametrize("count", times(70, 1000))
+def test_renewals_after_an_outage_write_nothing(etcd: Etcd, new_proxy: Make, agent: Agent, count: int) -> None:
+    """Keys that have their lease already are only read, many at once."""
+    proxy = new_proxy(etcd.nodes[0])
+    client = agent.open(url(proxy), lease_ms=6000, command_timeout_ms=200)
+    locks = [client.lock(f"job{number}") for number in range(count)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    renewed(client, count)
+    began, failures = etcd.revision(), client.counters()["connect_failures"]
+    proxy.refuse()
+    proxy.cut()
+    until(lambda: client.counters()["connect_failures"] > failures + 3)
+    until(lambda: client.counters()["renewal_scripts"] > count // 64 + 4)
+    proxy.accept()
+    renewed(client, count)
+    assert etcd.revision() == began
+    assert all(lock.state(1) == "HELD" for lock in locks)
+
+
+# ---- a token that has expired
+
+
+def test_watches_after_the_token_has_expired(new_etcd: Make, new_agent: Make) -> None:
+    """The stream of watches has the old token, and new watches are refused on it. They come with a new stream, and wake who waits."""
+    etcd = new_etcd(*CHEAP)
+    enable(etcd, job="joc")
+    holder, waiter = (new_agent().open(etcd, **LOCKS) for _ in range(2))
+
+    def hand_over(name: str) -> None:
+        first, then = (client.lock(name, safety_ms=60_000) for client in (holder, waiter))
+        first.acquire(1, 10_000).ok
+        waiting = then.start("acquire", 1, -1)
+        until(lambda: len(etcd.keys(f"{name}/")) == 2)
+        first.release(1).ok
+        waiting.answer().ok
+        then.release(1).ok
+
+    hand_over("job0")
+    for number in range(1, 4):
+        forget(etcd)
+        hand_over(f"job{number}")
+        hand_over(f"job{number}more")
+
+
+def test_a_holder_whose_key_is_deleted_after_the_token_has_expired(new_etcd: Make, agent: Agent) -> None:
+    etcd = new_etcd(*CHEAP)
+    enable(etcd, job="joc")
+    client = agent.open(etcd, lease_ms=1500, **LOCKS)
+    client.lock("job1").acquire(1, 0).ok
+    renewed(client)
+    forget(etcd)
+    lock = client.lock("job2")
+    token = lock.acquire(1, 10_000).ok.token
+    renewed(client, 6)
+    etcd.call("kv/deleterange", key=etcd.keys("job2/")[0])
+    event = client.loss()
+    assert (event.token, event.cause) == (token, "TAKEN")
