@@ -781,6 +781,9 @@ ETCD = (
     (Mutant(1423, "a watch that is refused is not missed", edits=(
         ("etcd/watch.c", "        etcd->watches_old = 1;", "        etcd->watches_old = 0;"),
     )), "test_etcd_leases.py", "token_has_expired"),
+    (Mutant(1424, "a keep-alive counts without a proof", edits=(
+        ("etcd/keepalive.c", "    prove(session);\n}\n\n/* The stream", "    session->proving = 1;\n    judge(&session->heard_term, &session->link);\n}\n\n/* The stream"),
+    )), "test_etcd_leases.py", "earlier_term"),
     (Mutant(806, "a try puts its key beside others", edits=(
         ("etcd/exchange.c", "        dli_etcd_test(&txn, DLI_ETCD_CREATED, rivals.key, 0);\n        txn.test[2].end = rivals.end;\n", ""),
     )), "test_etcd_peer.py", "keeps_us_out"),

@@ -1,14 +1,18 @@
 """The lease of a hold's key: after it has changed, after an outage, and who says that it goes on."""
 from __future__ import annotations
 
+import pathlib
 from typing import Any, Callable
 
 import pytest
 
-from harness.agent import Agent
+from harness.agent import Agent, now
+from harness.engines.disks import SLOW, slow_syncs
 from harness.etcd import Etcd, url
+from harness.etcd.twister import Twister, fields, message
 from harness.etcd.users import CHEAP, LOCKS, enable, forget
 from harness.faults import times
+from harness.tally import tell
 from harness.waiting import until
 
 Make = Callable[..., Any]
@@ -117,3 +121,70 @@ def test_a_holder_whose_key_is_deleted_after_the_token_has_expired(new_etcd: Mak
     etcd.call("kv/deleterange", key=etcd.keys("job2/")[0])
     event = client.loss()
     assert (event.token, event.cause) == (token, "TAKEN")
+
+
+# ---- who says that a lease goes on
+
+
+def later_term(answer: bytes) -> bytes:
+    """Of an answer of a transaction: another leader has been elected since the keep-alive."""
+    parts = fields(answer)
+    if not any(number == 3 and isinstance(value, bytes) for number, value in parts):
+        return answer
+    (_, header), *rest = parts
+    assert isinstance(header, bytes)
+    return message([(1, message([(number, int(value) + 1 if number == 4 else value) for number, value in fields(header)])), *rest])
+
+
+def test_a_keep_alive_of_an_earlier_term_does_not_count(etcd: Etcd, agent: Agent) -> None:
+    """Whoever has answered it may have been deposed before. The holder is told when the last lease that was proven ends."""
+    with Twister(etcd.nodes[0].port) as twister:
+        client = agent.open(twister.url, lease_ms=1500)
+        lock = client.lock("job")
+        lock.acquire(1, 0).ok
+        renewed(client)
+        twister.twist = later_term
+        alive = etcd.received("LeaseKeepAlive")
+        assert client.loss().cause == "EXPIRED"
+        assert etcd.received("LeaseKeepAlive") > alive, "keep-alives went on"
+        twister.twist = None
+        lock.acquire(2, 10_000).ok
+
+
+@SLOW
+@pytest.mark.parametrize("rounds", times(1, 4))
+def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: pathlib.Path) -> None:
+    """The leader's disk is stuck, and others elect another one. It answers keep-alives on, in etcd before 3.5.13: nobody holds by them."""
+    etcd = new_etcd(3)
+    for number in range(rounds):
+        old = etcd.leader()
+        assert old.process
+        client, other = new_agent().open(old, lease_ms=4000, command_timeout_ms=1000), new_agent().open(etcd, lease_ms=4000)
+        token = client.lock("job").acquire(1, 10_000).ok.token
+        waiting = other.lock("job").start("acquire", 1, -1)
+        until(lambda: len(etcd.keys("job/")) == 2)
+        (tmp_path / str(number)).mkdir()
+        with slow_syncs([old.process.pid], tmp_path / str(number), ms=20_000):
+            event = client.loss()
+            told = now()
+            later = waiting.answer(40).ok
+        assert event.token == token < later.token and event.cause == "EXPIRED"
+        assert told < later.done, "both held"
+        other.lock("job").release(1)  # the old leader, when it goes on, may have revoked its lease: https://github.com/etcd-io/etcd/issues/15247
+        client.close(5000)
+        other.close(5000)
+    tell(done=rounds, fired=rounds)
+
+
+def test_keep_alives_cost_one_read_more_for_each_session(etcd: Etcd, agent: Agent) -> None:
+    """Whatever the number of locks."""
+    client = agent.open(etcd, lease_ms=3000)
+    locks = [client.lock(f"job{number}") for number in range(1000)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+    renewed(client, 2 * len(locks))
+    reads, alive, began = etcd.received("Txn"), etcd.received("LeaseKeepAlive"), client.counters()["renewed"]
+    until(lambda: client.counters()["renewed"] >= began + 4 * len(locks), timeout=40)
+    reads, alive = etcd.received("Txn") - reads, etcd.received("LeaseKeepAlive") - alive
+    assert 2 <= reads <= alive + 1
+    assert all(lock.state(1) == "HELD" for lock in locks)

@@ -36,7 +36,8 @@ static void all_granted(struct dli_job *job, int i, int64_t created)
     dli_etcd_slot_there(row->place, dli_etcd_number(row->owner));
     row->token = created * DLI_ETCD_TURNS;
     row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
-    row->since = session ? dli_etcd_since(session, row->lease) : 1;
+    row->since =
+        session && created > session->born ? dli_etcd_since(session, row->lease) : 1; /* 1: its lease is over */
 }
 
 /* The first keys of all names. Returns the first name that another owner has; -1: the request has them all already. */

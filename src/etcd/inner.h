@@ -45,13 +45,16 @@ struct dli_place {
 struct dli_etcd_session {
     struct dli_link link;
     struct dli_etcd *etcd;
-    int64_t seconds;        /* what was asked for */
-    int64_t id;             /* 0: not granted yet */
-    int64_t ttl;            /* as the server has it */
-    int64_t born;           /* the revision at its grant: its keys are younger */
-    int64_t mark;           /* the revision of its mark; 0: it has none */
-    int64_t since;          /* it lasts until ttl after this stamp at least */
-    int64_t asked;          /* stamp of the keep-alive without an answer; 0: none */
+    int64_t seconds; /* what was asked for */
+    int64_t id;      /* 0: not granted yet */
+    int64_t ttl;     /* as the server has it */
+    int64_t born;    /* the revision at its grant: its keys are younger */
+    int64_t mark;    /* the revision of its mark; 0: it has none */
+    int64_t since;   /* it lasts until ttl after this stamp at least */
+    int64_t asked;   /* stamp of the keep-alive that does not count yet; 0: none */
+    int64_t heard;   /* its answer came then, and has no proof yet; 0: there is none */
+    int64_t heard_ttl, heard_term;
+    int proving;            /* the proof under way began after that answer */
     int64_t ask_at;         /* the next keep-alive */
     int over;               /* lost: only its revocation is left to do */
     int users;              /* jobs whose session it is: see dli_etcd_bind */
@@ -127,7 +130,7 @@ struct dli_etcd {
     struct dli_budget budget;
     struct dli_grpc grpc; /* from here on lane 0's */
     char *token;
-    struct dli_grpc_call login, alive, watches;
+    struct dli_grpc_call login, alive, proof, watches;
     struct dli_link sessions, ended; /* those that are over stay until they are revoked and no job has them */
     struct dli_etcd_table waiters, watched, slots;
     struct dli_link spare; /* slots without a number; the one that was used last comes first */
@@ -342,7 +345,7 @@ void dli_etcd_sessions_free(struct dli_etcd *etcd);
 
 /* ---- keepalive.c */
 
-/* Park the job until a keep-alive of the session is answered. */
+/* Park the job until a keep-alive of the session is answered and proven. */
 void dli_etcd_refresh(struct dli_job *job, struct dli_etcd_session *session, void (*resumed)(struct dli_job *job));
 
 /* One of them may be over: ask all now. */

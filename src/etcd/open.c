@@ -71,6 +71,7 @@ static void store_free(struct dli_store *store)
     dli_etcd_markers_free(etcd);
     dli_grpc_call_free(&etcd->login);
     dli_grpc_call_free(&etcd->alive);
+    dli_grpc_call_free(&etcd->proof);
     dli_grpc_call_free(&etcd->watches);
     free(etcd->token);
     dli_tls_free(etcd->tls);

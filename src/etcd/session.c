@@ -1,7 +1,7 @@
 /*
  * session.c: leases. One for each length of a lease; a keep-alive extends all locks that have it. Belongs to lane 0's thread.
  *
- * A session lasts from the stamp of the last keep-alive that was answered until its time to live is over, by our clock.
+ * A session lasts from the stamp of the last keep-alive that was answered and proven, see keepalive.c, until its time to live is over, by our clock.
  * When it is over, by our clock or by the server's word, it is revoked, so that none of its keys stays, and the next
  * request gets another one.
  *
@@ -262,6 +262,7 @@ void dli_etcd_sessions_end(struct dli_etcd *etcd)
 {
     dli_list_each(&etcd->sessions, end_at_server, NULL);
     dli_grpc_cancel(&etcd->alive);
+    dli_grpc_cancel(&etcd->proof);
     dli_grpc_cancel(&etcd->watches);
     dli_grpc_drain(&etcd->grpc, dli_now() + LAST);
     dli_list_each(&etcd->sessions, end_parked, NULL);

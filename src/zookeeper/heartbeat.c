@@ -53,12 +53,11 @@ static void confirm(struct dli_zk_session *session, int64_t stamp)
     session->stamps += session->stamps < DLI_ZK_STAMPS;
 }
 
-/* The leader itself has heard of it. */
-void dli_zk_confirm_now(struct dli_zk_session *session, int64_t stamp)
+void dli_zk_begun(struct dli_zk_session *session, int64_t stamp, int fresh)
 {
     session->ask_at = stamp + session->timeout / BEATS;
     confirm(session, stamp);
-    if (stamp > session->since)
+    if (fresh)
         session->since = stamp;
 }
 

@@ -316,8 +316,8 @@ void dli_zk_session_free(struct dli_zk_session *session);
 /* A hold with this lease lasts as long as one that was confirmed then. */
 int64_t dli_zk_since(const struct dli_zk_session *session, int64_t lease);
 
-/* The leader has heard of the session, not before this stamp. */
-void dli_zk_confirm_now(struct dli_zk_session *session, int64_t stamp);
+/* The leader, or one that was, has heard of the session since this stamp. fresh: it has begun, which takes a majority. */
+void dli_zk_begun(struct dli_zk_session *session, int64_t stamp, int fresh);
 
 /* Park the job until a heartbeat of the session is answered. */
 void dli_zk_refresh(struct dli_job *job, struct dli_zk_session *session, void (*resumed)(struct dli_job *job));

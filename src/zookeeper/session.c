@@ -122,7 +122,7 @@ void dli_zk_session_up(struct dli_zk_session *session, const struct dli_zk_ticke
     session->ticket = *ticket;
     session->timeout = (int64_t)ticket->timeout * DLI_ZK_MS;
     session->bells = 0;
-    dli_zk_confirm_now(session, session->greeted);
+    dli_zk_begun(session, session->greeted, fresh);
     if (fresh) {
         session->gone = INT64_MAX;
         if (session->timeout < session->lease)

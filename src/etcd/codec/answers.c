@@ -12,7 +12,7 @@ enum { TOKEN_MAX = 8192, PUT = 0, DELETED = 1 };
 /* ---- leases */
 
 struct lease {
-    int64_t revision, id, ttl;
+    int64_t revision, term, id, ttl;
 };
 
 static int lease_field(void *into, const struct dli_field *field)
@@ -21,7 +21,7 @@ static int lease_field(void *into, const struct dli_field *field)
 
     switch (field->number) {
     case 1:
-        return dli_etcd_read_header(field, &lease->revision);
+        return dli_etcd_read_header(field, &lease->revision, &lease->term);
     case 2:
         return dli_wire_number(field, INT64_MIN, INT64_MAX, &lease->id);
     case 3:
@@ -57,7 +57,7 @@ int dli_etcd_decode_grant(const struct dli_etcd_talk *talk, struct dli_etcd_leas
     if (read_lease(talk->answer, &read) || read.id <= 0 || read.ttl < 1 || read.ttl < first_number(talk) ||
         !read.revision)
         return -1;
-    *lease = (struct dli_etcd_lease){read.revision, read.id, read.ttl};
+    *lease = (struct dli_etcd_lease){read.revision, read.term, read.id, read.ttl};
     return 0;
 }
 
@@ -67,7 +67,7 @@ int dli_etcd_decode_alive(struct dli_etcd_bytes answer, struct dli_etcd_lease *l
 
     if (read_lease(answer, &read) || read.id <= 0 || read.ttl < 0)
         return -1;
-    *lease = (struct dli_etcd_lease){read.revision, read.id, read.ttl};
+    *lease = (struct dli_etcd_lease){read.revision, read.term, read.id, read.ttl};
     return 0;
 }
 
@@ -131,7 +131,7 @@ static int news_field(void *into, const struct dli_field *field)
 
     switch (field->number) {
     case 1:
-        return dli_etcd_read_header(field, &news->revision);
+        return dli_etcd_read_header(field, &news->revision, NULL);
     case 2: /* looked up among those that we have given */
         return dli_wire_number(field, INT64_MIN, INT64_MAX, &news->id);
     case 3:

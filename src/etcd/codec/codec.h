@@ -105,6 +105,7 @@ struct dli_etcd_result {
 /* As many results as the branch has steps, each of the kind of its step. */
 struct dli_etcd_reply {
     int64_t revision; /* 1 or more */
+    int64_t term;     /* of the member; 0: it does not say */
     int succeeded;
     int results; /* may be more than result has */
     struct dli_etcd_result result[DLI_ETCD_STEPS];
@@ -127,7 +128,7 @@ int dli_etcd_first_key(struct dli_etcd_reply *reply, int result, struct dli_etcd
 /* ---- leases */
 
 struct dli_etcd_lease {
-    int64_t revision, id, ttl; /* id: positive; ttl: seconds */
+    int64_t revision, term, id, ttl; /* term: of the member, 0: it does not say; id: positive; ttl: seconds */
 };
 
 int dli_etcd_encode_lease_grant(struct dli_buffer *out, int64_t ttl);

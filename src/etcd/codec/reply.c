@@ -9,14 +9,14 @@
 #include "wire.h"
 
 /* The numbers of etcd's fields, see etcd.proto. */
-enum { HEADER = 1, HEADER_REVISION = 3 };
+enum { HEADER = 1, HEADER_REVISION = 3, HEADER_TERM = 4 };
 enum { TXN_SUCCEEDED = 2, TXN_RESULTS = 3, TXN_THEN = 2, TXN_OTHERWISE = 3 };
 enum { STEP_KEY = 1, STEP_END = 2, RANGE_LIMIT = 3, RANGE_ORDER = 5, RANGE_COUNT_ONLY = 9, RANGE_MOST = 13 };
 enum { RESULT_KEYS = 2, RESULT_COUNT = 4, DELETED = 2 };
 enum { KEY = 1, CREATED, MODIFIED, VERSION, VALUE, LEASE };
 enum { DESCENDING = 2 };
 
-int dli_etcd_read_header(const struct dli_field *field, int64_t *revision)
+int dli_etcd_read_header(const struct dli_field *field, int64_t *revision, int64_t *term)
 {
     struct dli_wire wire = field->bytes;
     struct dli_field part;
@@ -24,9 +24,12 @@ int dli_etcd_read_header(const struct dli_field *field, int64_t *revision)
 
     if (!field->is_bytes)
         return -1;
-    while ((more = dli_wire_next(&wire, &part)) > 0)
+    while ((more = dli_wire_next(&wire, &part)) > 0) {
         if (part.number == HEADER_REVISION && dli_wire_number(&part, 1, DLI_ETCD_REVISION_MAX, revision))
             return -1;
+        if (part.number == HEADER_TERM && term && dli_wire_number(&part, 0, INT64_MAX, term))
+            return -1;
+    }
     return more;
 }
 
@@ -235,7 +238,7 @@ static int frame_field(void *into, const struct dli_field *field)
     int64_t succeeded;
 
     if (field->number == HEADER)
-        return dli_etcd_read_header(field, &reply->revision);
+        return dli_etcd_read_header(field, &reply->revision, &reply->term);
     if (field->number != TXN_SUCCEEDED)
         return 0;
     if (dli_wire_number(field, 0, 1, &succeeded))
@@ -269,7 +272,7 @@ int dli_etcd_decode_txn(const struct dli_etcd_talk *talk, struct dli_etcd_reply 
 {
     struct dli_wire wire = dli_wire_of(talk->answer);
 
-    reply->revision = reply->succeeded = reply->results = 0;
+    reply->revision = reply->term = reply->succeeded = reply->results = 0;
     reply->bytes = talk->answer;
     reply->at = 0;
     reply->rest = talk->answer;

@@ -45,7 +45,7 @@ int dli_wire_text(const struct dli_field *field, struct dli_etcd_bytes *text);
 typedef int dli_wire_take(void *into, const struct dli_field *field);
 int dli_wire_each(struct dli_wire wire, dli_wire_take *take, void *into);
 
-/* ---- reply.c: the revision in the header of an answer. 0, or -1: it is none. */
-int dli_etcd_read_header(const struct dli_field *field, int64_t *revision);
+/* ---- reply.c: the revision and the term in the header of an answer. term: may be NULL. 0, or -1: it is none. */
+int dli_etcd_read_header(const struct dli_field *field, int64_t *revision, int64_t *term);
 
 #endif
