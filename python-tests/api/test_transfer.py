@@ -242,6 +242,20 @@ def test_what_an_inspection_shows_does_not_help(new_agent: Make, anywhere: Any) 
     assert thief.adopt(1, bytes.fromhex(grant.replace("%", ""))).ok.token == int(bytes.fromhex(grant.replace("%", "")).split()[1])
 
 
+def test_one_server_of_many_refuses(new_agent: Make) -> None:
+    """It says that a later offer stands. The others are most, so that counts neither for the export nor for the adoption."""
+    with Quorum() as quorum:
+        agent = new_agent()
+        giver, taker = (agent.open(quorum).lock("lock", lease_ms=60_000) for _ in range(2))
+        until(lambda: giver.acquire(1, 0).status == "OK")
+        until(lambda: quorum.held("lock") == 5)
+        holder = quorum.holders("lock")[0]
+        assert holder
+        quorum.nodes[0].command("HSET", "dlock_waiters:{lock}", "dlock_export", holder + b" %d 1 60000 ab" % 2**52)
+        grant = bytes.fromhex(giver.export(1, 600).ok.grant.replace("%", ""))
+        assert taker.adopt(1, grant).ok.token == int(grant.split()[1])
+
+
 def test_the_server_does_not_keep_the_secret(new_agent: Make, redis_server: Server) -> None:
     """Only a hash of it, in one field, which ends with the grant or with the next export."""
     lock = new_agent().open(redis_server).lock("lock", lease_ms=600)

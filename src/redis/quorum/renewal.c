@@ -167,7 +167,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
         give_again(share);
 }
 
-/* What the servers say of a hold that moves. */
+/* What the servers say of a hold that moves. When most have done it, one that refused the proof does not count. */
 static void write_transfer(const struct dli_round *round, struct dli_renewal *row)
 {
     const struct dli_transfer *said = round->share[round->kept[0].speaker].row[0].transfer;
@@ -178,7 +178,7 @@ static void write_transfer(const struct dli_round *round, struct dli_renewal *ro
         transfer->lease = said->lease;
     }
     transfer->forged = 0;
-    for (int i = 0; i < round->lane->quorum->count; i++)
+    for (int i = 0; row->kept != 1 && i < round->lane->quorum->count; i++)
         transfer->forged |= was_answered(&round->share[i]) && round->share[i].row[0].transfer->forged;
 }
 
