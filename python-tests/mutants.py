@@ -886,7 +886,7 @@ ETCD = (
         ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),
     )), "test_etcd_kinds.py", "before_the_watch"),
     (Mutant(991, "a key that was deleted before its watch began is not missed", edits=(
-        ("etcd/watch.c", "        waiter->unsure = waiter->held;\n", "        waiter->unsure = 0;\n"),
+        ("etcd/watch.c", "        waiter->unsure = waiter->held;\n        hint(etcd, waiter);", "        waiter->unsure = 0;\n        hint(etcd, waiter);"),
     )), "test_etcd_faults.py", "l04"),
     (Mutant(1418, "a key of another lock is believed", edits=(
         ("etcd/codec/reply.c", "|| !is_of(step, found.key)", "|| (is_of(step, found.key) && step->kind == 9)"),
