@@ -69,7 +69,8 @@ static int take_over(struct side *side, struct dli_operation *operation)
     operation->status = DLOCK_OK;
     operation->row.kept = 1;
     operation->transfer->token = operation->value + 1; /* not what the bytes say */
-    operation->transfer->lease = operation->lease > 200 * DLI_MS ? operation->lease / 2 : operation->lease;
+    operation->transfer->lease =
+        operation->lease > 200 * DLI_MS ? operation->lease / 2 / DLI_MS * DLI_MS : operation->lease;
     REQUIRE(operation->task->answered(operation) == 0);
     REQUIRE(operation->status != DLOCK_OK || operation->value == operation->transfer->token);
     dlock_lock_state(side->lock, OWNER, &state, NULL);
