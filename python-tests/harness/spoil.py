@@ -28,6 +28,14 @@ EDGES = (b"\x00", b"\x7f", b"\x80", b"\xff", b"-", b"$", b"*", b"0", b"9", b"\r"
 LONGEST = 64
 
 
+class Ending(Way):
+    """The way up. A client that is gone leaves no connection to its server behind, also when it was reset."""
+
+    def _pump(self, link: Link) -> None:
+        super()._pump(link)
+        link.cut()
+
+
 class Spoiling(Way):
     """The way down, with bytes changed."""
 
@@ -119,6 +127,7 @@ class Spoiled:
         self.ways: list[Spoiling] = []
         self.proxies = [Proxy((server.host, server.port)) for server in servers]
         for number, proxy in enumerate(self.proxies):
+            proxy.up = Ending(proxy.links, "up")
             way = Spoiling(proxy.links, "down")
             way.begin(seed * 100 + number, every)
             proxy.down = way
