@@ -688,8 +688,8 @@ function Lock:inspect()
   return event.seen
 end
 
---- Give the grant away: a string for adopt_grant in another process, a secret that works once. It makes one round trip. The
---- lock is then not held here; after an error it is held as before.
+--- Give the grant away: a string for adopt_grant in another process, a secret that works once.
+--- It makes one round trip. The lock is then not held here; after an error it is held as before.
 function Lock:export_grant(given)
   local handle, owner = owned(self, given)
   local room = 512 + #self.name

@@ -33,7 +33,7 @@ class Pair:
         self.new.command("REPLICAOF", "NO", "ONE")
         self.proxy.target = ("127.0.0.1", self.new.port)
         self.old.command("REPLICAOF", "127.0.0.1", self.new.port)
-        until(lambda: b"role:slave" in self.old.command("INFO", "replication"))
+        until(lambda: b"master_link_status:up" in self.old.command("INFO", "replication"))
 
 
 def renewals(client: Client, count: int) -> None:

@@ -302,7 +302,7 @@ def test_tokens_rise_over_all_holds(wire: RwWire) -> None:
     assert wire.left(wire.fence) == -1
     wire.redis.command("PEXPIRE", wire.fence, 5000)
     wire.read(Hold())
-    assert near(wire.left(wire.fence), KEEP)
+    assert near(wire.left(wire.fence), KEEP + 10**9)  # and as long as the counter is ahead of the clock
 
 
 def test_a_read_under_a_write_needs_that_write(wire: RwWire) -> None:

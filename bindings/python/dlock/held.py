@@ -106,9 +106,9 @@ class Held(Opened):
         return self._lib.query(function, self._live(), self._whose())
 
     def export_grant(self) -> bytes:
-        """Give the grant away: bytes for adopt_grant() in another process, a secret that works once. Makes one round trip.
+        """Give the grant away: bytes for adopt_grant() in another process, a secret that works once.
 
-        Not held here then; after an error it is held as before. NotHeld, Lost, Busy.
+        It makes one round trip. Not held here then; after an error it is held as before. NotHeld, Lost, Busy.
         """
         buffer, size = (ctypes.c_uint8 * (512 + len(self._bytes)))(), ctypes.c_size_t()
         self._lib.call(self._lib.dlock_lock_export_grant, self._live(), self._whose(), buffer, len(buffer), size)
