@@ -1130,8 +1130,9 @@ DLOCK_API
 const char *dlock_event_text(const dlock_event *event);
 
 /*
- * Copy the bytes of the event into buffer; those of dlock_txn_submit_get and dlock_client_submit_list have some.
- * *ret_size is their number, also after DLOCK_BUFFER_TOO_SMALL. buffer may be NULL when size is 0.
+ * Copy the bytes of the event into buffer; those of dlock_txn_submit_get, dlock_client_submit_list and
+ * dlock_lock_submit_export_grant have some. *ret_size is their number, also after DLOCK_BUFFER_TOO_SMALL. buffer may be
+ * NULL when size is 0.
  * Threads: one at a time per box. Blocks: never. Since: 0.1
  */
 DLOCK_API

@@ -56,6 +56,13 @@ def test_the_version_is_that_of_the_library() -> None:
     assert json.loads((BINDING / "package.json").read_text())["version"] == version
 
 
+def test_what_is_called_of_the_addon_exists() -> None:
+    rows = "".join(path.read_text() for path in BINDING.glob("src/*.c"))
+    there = set(re.findall(r'\{"(\w+)", \w+\}', rows)) | {"out"}
+    called = {name for path in BINDING.glob("lib/*.js") for name in re.findall(r"\baddon\.(\w+)(?! *= *require)", path.read_text())} - {"js"}
+    assert called and called <= there, called - there
+
+
 @FULL
 def test_its_own_tests(redis_server: Server) -> None:
     node = Tool()

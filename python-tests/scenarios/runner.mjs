@@ -123,7 +123,7 @@ const verbs = {
   },
   close_gate: async (lock, ms) => said(await of(lock).closeGate(finite(ms))),
   open_gate: async (lock) => unless(await of(lock).openGate(), "UNCHANGED"),
-  export: (lock, owner, grant) => said(void things.set(grant, of(lock).owner(Number(owner)).exportGrant())),
+  export: async (lock, owner, grant) => said(void things.set(grant, await of(lock).owner(Number(owner)).exportGrant())),
   adopt: async (lock, owner, grant) => said("OK", { token: (await of(lock).owner(Number(owner)).adopt(of(grant))).token }),
   set: async (lock, n) => unless(await of(lock).setPermits(Number(n)), "UNCHANGED"),
   add: async (lock, n) => said("OK", { value: await of(lock).addPermits(Number(n)) }),

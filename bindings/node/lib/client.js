@@ -163,9 +163,13 @@ class Client extends EventEmitter {
   _answer(tag, read, no) {
     return new Promise((resolve, reject) => {
       this._expect(tag, (status) => {
-        if (status === STATUS.OK) resolve(no === undefined ? read() : true);
-        else if (status === no) resolve(false);
-        else reject(told(status));
+        try {
+          if (status === STATUS.OK) resolve(no === undefined ? read() : true);
+          else if (status === no) resolve(false);
+          else reject(told(status));
+        } catch (error) {
+          reject(error);
+        }
       });
     });
   }

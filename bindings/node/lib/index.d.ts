@@ -199,10 +199,10 @@ export class Owner {
   /** The id of one permit of a permit semaphore. NOT_HELD, LOST, UNSUPPORTED. */
   permitId(index?: number): string;
   /**
-   * Give the grant away as bytes, a secret that works once. Another process may adopt them until the lease ends. It blocks for
-   * one round trip. After an error it is held as before. NOT_HELD, LOST; BUSY when nested.
+   * Give the grant away as bytes, a secret that works once. Another process may adopt them until the lease ends. It takes one
+   * round trip. After an error it is held as before. NOT_HELD, LOST; BUSY when nested.
    */
-  exportGrant(): Uint8Array;
+  exportGrant(): Promise<Uint8Array>;
 }
 export interface Owner extends Owned {}
 

@@ -4,11 +4,10 @@
 const { addon, check, failure, made, out, refuse, told } = require("./addon.js");
 const { KIND, STATE, STATUS } = require("./numbers.js");
 const { Counts, Owned, Permits, Requests } = require("./requests.js");
-const { bytes, milliseconds, nameOf, nothing, optionSet } = require("./values.js");
+const { all, bytes, milliseconds, nameOf, nothing, optionSet } = require("./values.js");
 
 const FIRST = 2 ** 30; // numbers of owners and tags begin here; smaller ones are the user's. V8 has fast integers up to 2^31
 const NO = [STATUS.BUSY, STATUS.TIMED_OUT];
-const GRANT_ROOM = 2048; // 512 bytes and the longest name
 const OWNERS = Symbol("owners"); // who may call the constructors
 
 function only(key) {
@@ -189,12 +188,10 @@ class Owner extends Owned(Asking) {
     return id.toString("latin1", 0, id.indexOf(0));
   }
 
-  exportGrant() {
-    const grant = Buffer.alloc(GRANT_ROOM);
-    check(addon.lock_export_grant(this.lock._handle, this.number, grant));
-    const exported = grant.subarray(0, out[0]);
+  async exportGrant() {
+    const grant = await this.lock._ask((tag) => addon.lock_submit_export_grant(this.lock._handle, this.number, tag), () => Buffer.from(all()));
     this._leave();
-    return exported;
+    return grant;
   }
 }
 

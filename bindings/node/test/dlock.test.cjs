@@ -131,7 +131,7 @@ test("a grant goes from one client to another", async (t) => {
   const [client, other] = [await opened(t), await opened(t)];
   const called = name();
   const held = await client.lock(called).acquire();
-  const grant = held.exportGrant();
+  const grant = await held.exportGrant();
   await held[Symbol.asyncDispose](); // holds nothing any more
   const adopted = await other.lock(called).adopt(grant);
   assert.equal(adopted.token, held.token);

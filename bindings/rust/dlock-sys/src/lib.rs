@@ -499,8 +499,9 @@ extern "C" {
     pub fn dlock_event_unpack(event: *const dlock_event, values: *mut i64, count: usize, ret_count: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// The sentence or id of the event; "" without one.
     pub fn dlock_event_text(event: *const dlock_event) -> *const c_char;
-    /// Copy the bytes of the event into buffer; those of `dlock_txn_submit_get` and `dlock_client_submit_list` have
-    /// some. `*ret_size` is their number, also after `DLOCK_BUFFER_TOO_SMALL`. buffer may be NULL when size is 0.
+    /// Copy the bytes of the event into buffer; those of `dlock_txn_submit_get`, `dlock_client_submit_list` and
+    /// `dlock_lock_submit_export_grant` have some. `*ret_size` is their number, also after
+    /// `DLOCK_BUFFER_TOO_SMALL`. buffer may be NULL when size is 0.
     pub fn dlock_event_data(event: *const dlock_event, buffer: *mut u8, size: usize, ret_size: *mut usize, reterr: *mut dlock_error) -> dlock_status;
     /// A handle for optimistic transactions: watch keys, read them, queue writes, commit. The commit does all
     /// writes at once, or none when somebody has changed a watched key. Nobody has to wait for it. Keys are the

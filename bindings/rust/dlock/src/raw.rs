@@ -666,8 +666,9 @@ impl Event {
     pub fn text(&self) -> String {
         unsafe { text(sys::dlock_event_text(self.0.as_ptr())) }.to_owned()
     }
-    /// Copy the bytes of the event into buffer; those of `dlock_txn_submit_get` and `dlock_client_submit_list` have
-    /// some. `*ret_size` is their number, also after `DLOCK_BUFFER_TOO_SMALL`. buffer may be NULL when size is 0.
+    /// Copy the bytes of the event into buffer; those of `dlock_txn_submit_get`, `dlock_client_submit_list` and
+    /// `dlock_lock_submit_export_grant` have some. `*ret_size` is their number, also after
+    /// `DLOCK_BUFFER_TOO_SMALL`. buffer may be NULL when size is 0.
     pub fn data(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         let mut ret_size = 0;
         call(|reterr| unsafe { sys::dlock_event_data(self.0.as_ptr(), buffer.as_mut_ptr(), buffer.len(), &mut ret_size, reterr) })?;
