@@ -41,9 +41,9 @@ def test_all_is_well(tmp_path: pathlib.Path) -> None:
     assert run(tmp_path) == (0, STEPS, "======= 0 failed, 7 passed in 3.21s (test) =======")
 
 
-@pytest.mark.parametrize("step", STEPS[:1] + STEPS[2:5])
+@pytest.mark.parametrize("step", STEPS[:5])
 def test_each_of_them_decides_alone(tmp_path: pathlib.Path, step: str) -> None:
-    """Nothing but failed tests is tried again, and the others still run."""
+    """Nothing is tried again here, and the others still run."""
     code, calls, closing = run(tmp_path, f"{step} 1\n")
     assert (code, calls) == (1, STEPS)
     assert re.fullmatch(r"=+ \d failed, 7 passed in 3.21s \(.*\) =+", closing)
@@ -51,17 +51,45 @@ def test_each_of_them_decides_alone(tmp_path: pathlib.Path, step: str) -> None:
         assert closing == f"======= 1 failed, 7 passed in 3.21s ({step}) ======="
 
 
-def test_failed_tests_run_once_more(tmp_path: pathlib.Path) -> None:
-    assert run(tmp_path, "test 1\n") == (0, [*STEPS[:2], "test --lf", *STEPS[2:]], "======= 0 failed, 7 passed in 3.21s (test --lf) =======")
-
-
-def test_and_then_decide(tmp_path: pathlib.Path) -> None:
-    code, calls, closing = run(tmp_path, f"test 1\ntest --lf 1\n{STEPS[4]} 1\n")
-    assert code == 1 and calls[2] == "test --lf" and "(test --lf)" in closing
-
-
 def test_the_slow_tests_inform(tmp_path: pathlib.Path) -> None:
     assert run(tmp_path, "test --slow 1\n") == (0, STEPS, "======= 0 failed, 7 passed in 3.21s (test) =======")
+
+
+# ---- failed tests
+
+
+def cmd_test(tmp_path: pathlib.Path, pytest_does: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """cmd_test of ./dev, with words in place of the build and of pytest."""
+    functions = (ROOT / "dev").read_text()
+    names = ("run_tests_twice", "chosen", "is_word", "cmd_test")
+    taken = [re.search(rf"^{name}\(\) {{.*?^}}", functions, re.M | re.S)[0] for name in names]  # type: ignore[index]
+    (tmp_path / "dev").write_text("\n".join([
+        f"set -uo pipefail; cd '{tmp_path}'; worst=0 build_packages= test_packages= more_test_packages= go_packages=",
+        "need() { :; }; lua_packages() { :; }; stage() { :; }; finish() { :; }",
+        'last_stage() { shift; "$@"; exit $?; }', f'run_tests() {{ echo "ran $*"; {pytest_does}; }}', *taken, 'cmd_test "$@"']))  # fmt: skip
+    return subprocess.run(["bash", tmp_path / "dev", *words], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+
+ONCE_RED = "if [ -e again ]; then return 0; fi; touch again; return 1"
+
+
+@pytest.mark.parametrize("words", [[], ["fencing"], ["-k", "fair"]])
+def test_failed_tests_run_once_more(tmp_path: pathlib.Path, words: list[str]) -> None:
+    done = cmd_test(tmp_path, ONCE_RED, *words)
+    ran = [line for line in done.stdout.splitlines() if line.startswith("ran")]
+    assert done.returncode == 0 and len(ran) == 2 and "--last-failed" in ran[1] and "once more, alone" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["fencing"]])
+def test_and_then_decide(tmp_path: pathlib.Path, words: list[str]) -> None:
+    done = cmd_test(tmp_path, "return 1", *words)
+    assert done.returncode == 1 and done.stdout.count("ran") == 2, done.stdout
+
+
+@pytest.mark.parametrize("words", [["python-tests/api/test_status.py"], ["--lf"], ["-x"], ["fencing", "--maxfail=1"]])
+def test_chosen_tests_run_once(tmp_path: pathlib.Path, words: list[str]) -> None:
+    done = cmd_test(tmp_path, ONCE_RED, *words)
+    assert done.returncode == 1 and done.stdout.count("ran") == 1, done.stdout
 
 
 # ---- findings of sanitizers
