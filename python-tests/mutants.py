@@ -516,6 +516,11 @@ TOO_LATE = Mutant(603, "a member of a multi-lock is requested again when nobody 
     ("client/multi_once.c", "    dli_mutex_give_up(&part->entry->m, &part->waiter->claim, DLOCK_UNREACHABLE, now);\n", ""),
 ))  # fmt: skip
 
+# Found by test_multi.py, of a cancel between two members.
+BETWEEN = Mutant(1021, "a member is waited for although the call was cancelled", edits=(
+    ("client/multi.c", "&member->terms, call->owner, wait, &call->cancelled, token", "&member->terms, call->owner, wait, NULL, token"),
+))  # fmt: skip
+
 # Found by test_bad_one.py, of a server that refuses one lock.
 BAD_ONE = (
     Mutant(611, "locks refused together are not requested again in parts", world="renewals", edits=(

@@ -423,7 +423,40 @@ def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, store: Any, last: 
         until(lambda: a.state(1) == "NONE" and b.state(1) == "NONE")
     if not last:
         b.release(9).ok
-    until(lambda: client.counters()["held"] == 0)
+
+
+def cancelled_between_members(agent: Agent, server: Any, last: bool) -> None:
+    client = agent.open(server)
+    several = Several(client, "ab")
+    lock, a, b = several.lock, several.members["a"], several.members["b"]
+    if not last:
+        b.acquire(9, 0).ok
+    for _ in range(300):
+        a.acquire(2, 5000).ok
+        waiting = lock.start("acquire", 1, -1, thread=1)
+        until(lambda: a.state(1) == "WAITING")
+        released, cancelled = agent.many([("release", a.index, 2), ("cancel", lock.index, 1)])
+        assert released.status == "OK"
+        answer = waiting.answer(5)
+        if cancelled.status == "OK":
+            assert answer.status == "CANCELLED"
+        else:
+            assert last and (cancelled.status, answer.status) == ("NOT_HELD", "OK")
+            lock.release(1).ok
+        until(lambda: a.state(1) == "NONE" and b.state(1) == "NONE")
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_blocking_call_is_cancelled_anywhere(agent: Agent, store: Any, last: bool) -> None:
+    """Also after one member and before the next: a cancel that said OK ends the call."""
+    cancelled_between_members(agent, store, last)
+
+
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+def test_mutant_between_members(new_agent: Make, redis_server: Server, tmp_path: pathlib.Path) -> None:
+    library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.BETWEEN))
+    with pytest.raises(TimeoutError):
+        cancelled_between_members(new_agent(LD_PRELOAD=library), redis_server, False)
 
 
 def test_a_submitted_wait_ends_anywhere(agent: Agent, store: Any) -> None:

@@ -253,7 +253,7 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
     status = dli_hold_to_acquire(lock->entry, lock->terms->kind, owner, terms.permits, &entry);
     if (status != DLOCK_OK)
         return dli_lock_report(lock->entry, status, NULL, reterr);
-    status = dli_acquire(entry, &terms, owner, dli_wait(wait_ms), &token, &reason);
+    status = dli_acquire(entry, &terms, owner, dli_wait(wait_ms), NULL, &token, &reason);
     if (status == DLOCK_OK && ret_token)
         *ret_token = token;
     return finish_call(entry, status, &reason, reterr);

@@ -223,7 +223,7 @@ dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, 
 }
 
 dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                         int64_t *token, dlock_error *reason)
+                         const uint32_t *cancelled, int64_t *token, dlock_error *reason)
 {
     int64_t now = dli_now();
     struct dli_waiter *fresh = dli_acquire_waiter(entry, terms, owner, wait, now), *waiter;
@@ -236,6 +236,8 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
+        if (cancelled && __atomic_load_n(cancelled, __ATOMIC_ACQUIRE))
+            dli_mutex_give_up(&entry->m, &waiter->claim, DLOCK_CANCELLED, now);
         now = dli_exchange_drive(entry, &waiter->claim, now, reason);
         dli_entry_pump(entry, now);
         status = await(waiter, 0, terms->interruptible, &sure);

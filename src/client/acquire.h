@@ -22,9 +22,9 @@ struct dli_terms {
 const struct dli_terms *dli_terms_get(struct dli_client *client, const struct dli_terms *terms);
 void dli_terms_put(struct dli_client *client, const struct dli_terms *terms);
 
-/* ---- acquire.c */
+/* ---- acquire.c. cancelled may be NULL. Who sets it, and then calls dli_submit_cancel, ends this wait, whichever comes first. */
 dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t wait,
-                         int64_t *token, dlock_error *reason);
+                         const uint32_t *cancelled, int64_t *token, dlock_error *reason);
 dlock_status dli_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, dlock_error *reason);
 dlock_status dli_acquire_local(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t *token);
 dlock_status dli_release_local(struct dli_entry *entry, int64_t owner);

@@ -1,6 +1,6 @@
 /*
- * multi.c: several locks as one, by a caller that blocks. See multi.h. client.mutex guards the list of paused calls;
- * no other mutex is held here.
+ * multi.c: several locks as one, by a caller that blocks. See multi.h. client.mutex guards the lists of calls and of
+ * paused calls; no other mutex is held here.
  */
 #include "multi.h"
 
@@ -23,6 +23,7 @@ dlock_status dli_multi_new(const struct dli_member *members, size_t count, struc
     multi->refs = 1;
     multi->client = members[0].entry->client;
     multi->paused = NULL;
+    multi->calls = NULL;
     multi->runs = NULL;
     multi->apart = 0;
     multi->count = count;
@@ -74,15 +75,15 @@ void dli_multi_unref(struct dli_multi *multi)
 
 /* ---- members */
 
-static dlock_status acquire_one(const struct dli_member *member, int64_t owner, int64_t wait, int64_t *token,
-                                dlock_error *reason)
+static dlock_status acquire_one(const struct dli_member *member, const struct dli_call *call, int64_t wait,
+                                int64_t *token, dlock_error *reason)
 {
     struct dli_entry *entry;
-    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, owner, 1, &entry);
+    dlock_status status = dli_hold_to_acquire(member->entry, member->kind, call->owner, 1, &entry);
 
     if (status != DLOCK_OK)
         return status;
-    status = dli_acquire(entry, &member->terms, owner, wait, token, reason);
+    status = dli_acquire(entry, &member->terms, call->owner, wait, &call->cancelled, token, reason);
     dli_entry_unref(entry);
     return status;
 }
@@ -152,6 +153,45 @@ void dli_multi_give_up(struct dli_multi *multi, int64_t owner, size_t count)
     }
 }
 
+/* ---- calls under way */
+
+static void begin_call(struct dli_multi *multi, struct dli_call *call)
+{
+    pthread_mutex_lock(&multi->client->mutex);
+    call->next = multi->calls;
+    multi->calls = call;
+    pthread_mutex_unlock(&multi->client->mutex);
+}
+
+/* The call cannot be cancelled any more. Returns whether it was. */
+static int end_call(struct dli_multi *multi, struct dli_call *call)
+{
+    struct dli_call **link = &multi->calls;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    while (*link != call)
+        link = &(*link)->next;
+    *link = call->next;
+    pthread_mutex_unlock(&multi->client->mutex);
+    return call->cancelled != 0;
+}
+
+/* Mark the calls of owner. Returns whether there is one. */
+static int cancel_calls(struct dli_multi *multi, int64_t owner)
+{
+    int found = 0;
+
+    pthread_mutex_lock(&multi->client->mutex);
+    for (struct dli_call *call = multi->calls; call; call = call->next) {
+        if (call->owner != owner)
+            continue;
+        __atomic_store_n(&call->cancelled, 1, __ATOMIC_RELEASE);
+        found = 1;
+    }
+    pthread_mutex_unlock(&multi->client->mutex);
+    return found;
+}
+
 /* ---- calls that were interrupted */
 
 /* Remember where the interrupted call of owner goes on. 0, or -1 without memory. */
@@ -202,31 +242,30 @@ dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner)
 {
     size_t at = take_place(multi, owner);
     dlock_status status = DLOCK_NOT_HELD;
-    int runs = dli_run_cancel(multi, owner);
+    int found = dli_run_cancel(multi, owner);
 
+    found |= cancel_calls(multi, owner);
     for (size_t i = 0; i < multi->count && status != DLOCK_OK; i++)
         status = dli_multi_cancel_one(&multi->member[i], owner);
-    if (runs)
-        return DLOCK_OK;
-    if (at == 0)
-        return status;
-    dli_multi_give_up(multi, owner, at);
-    return DLOCK_OK;
+    if (at > 0)
+        dli_multi_give_up(multi, owner, at);
+    return found || at > 0 ? DLOCK_OK : status;
 }
 
 /* ---- acquire and release */
 
 /* Acquire one by one the members after the first taken ones. When one cannot be had, release all. */
-static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t until, size_t taken, int64_t *token,
-                             size_t *blocked, dlock_error *reason)
+static dlock_status in_order(struct dli_multi *multi, const struct dli_call *call, int64_t until, size_t taken,
+                             int64_t *token, size_t *blocked, dlock_error *reason)
 {
     dlock_error unsaid = {.code = DLOCK_OK};
     dlock_status status = DLOCK_OK;
+    int64_t owner = call->owner;
 
     while (taken < multi->count && status == DLOCK_OK) {
         int64_t now = dli_now(), wait = until == DLI_NEVER ? DLI_NEVER : until > now ? until - now : 0;
 
-        status = acquire_one(&multi->member[taken], owner, wait, token, reason);
+        status = acquire_one(&multi->member[taken], call, wait, token, reason);
         taken += status == DLOCK_OK;
     }
     *blocked = taken;
@@ -244,21 +283,39 @@ static dlock_status in_order(struct dli_multi *multi, int64_t owner, int64_t unt
     return status;
 }
 
-dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
-                               dlock_error *reason)
+static dlock_status acquire_all(struct dli_multi *multi, const struct dli_call *call, int64_t wait, int64_t *token,
+                                size_t *blocked, dlock_error *reason)
 {
     int64_t until = dli_later(dli_now(), wait);
-    size_t taken = dli_multi_resume(multi, owner);
+    size_t taken = dli_multi_resume(multi, call->owner);
     dlock_status status = DLOCK_WOULD_BLOCK;
 
     if (taken == 0)
-        status = dli_multi_at_once(multi, owner, token, blocked, reason);
+        status = dli_multi_at_once(multi, call->owner, token, blocked, reason);
     if (status == DLOCK_OK || status == DLOCK_CANCELLED || (wait == 0 && status != DLOCK_WOULD_BLOCK))
         return status;
-    status = in_order(multi, owner, until, taken, token, blocked, reason);
+    status = in_order(multi, call, until, taken, token, blocked, reason);
     if (status == DLOCK_OK)
         dli_multi_together(multi);
     return status == DLOCK_BUSY && wait > 0 ? DLOCK_TIMED_OUT : status;
+}
+
+dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
+                               dlock_error *reason)
+{
+    struct dli_call call = {.owner = owner};
+    dlock_status status;
+
+    begin_call(multi, &call);
+    status = acquire_all(multi, &call, wait, token, blocked, reason);
+    if (!end_call(multi, &call) || (status != DLOCK_OK && status != DLOCK_INTERRUPTED))
+        return status;
+    *blocked = 0;
+    if (status == DLOCK_INTERRUPTED) /* nobody may go on with it */
+        dli_multi_cancel(multi, owner);
+    else
+        dli_multi_give_up(multi, owner, multi->count);
+    return DLOCK_CANCELLED;
 }
 
 int dli_multi_is_worse(dlock_status before, dlock_status status)

@@ -21,12 +21,20 @@ struct dli_pause {
     size_t at;
 };
 
+/* A blocking acquisition under way, on the stack of its caller. */
+struct dli_call {
+    struct dli_call *next;
+    int64_t owner;
+    uint32_t cancelled; /* atomic: set before the mutexes of the members are taken for the cancel */
+};
+
 struct dli_multi {
     int64_t refs; /* atomic */
     int64_t id;
     struct dli_client *client;
     struct dli_pause *paused; /* under client.mutex */
-    struct dli_run *runs;     /* under client.mutex: acquisitions that have not ended */
+    struct dli_call *calls;   /* under client.mutex: blocking acquisitions that have not ended */
+    struct dli_run *runs;     /* under client.mutex: submitted ones */
     uint32_t apart;           /* atomic: the server refused the single request: one by one until that succeeds */
     size_t count;
     struct dli_member member[]; /* in the order of their names */
@@ -47,7 +55,7 @@ void dli_multi_unref(struct dli_multi *multi);
 dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t wait, int64_t *token, size_t *blocked,
                                dlock_error *reason);
 
-/* End owner's acquisition. DLOCK_NOT_HELD when none is under way, or when a blocking one is between two members. */
+/* End owner's acquisition: it gets DLOCK_CANCELLED, unless it fails otherwise. DLOCK_NOT_HELD when none is under way. */
 dlock_status dli_multi_cancel(struct dli_multi *multi, int64_t owner);
 
 /* End owner's wait for one member. DLOCK_NOT_HELD when owner does not wait there. */
