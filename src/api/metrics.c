@@ -1,5 +1,6 @@
 /*
- * metrics.c: the numbers of a client: an array of counters, and all of them as text. Neither takes a mutex.
+ * metrics.c: the numbers of a client: an array of counters, and all of them as text. The store may take a mutex of its own for
+ * its counters. No fork waits for that one, so it is not asked before the client has started: a child may use the client then.
  */
 #include "handles.h"
 
@@ -9,7 +10,8 @@ static void count(struct dli_client *core, struct dli_metrics *seen, int64_t all
     dli_metrics_read(&core->metrics, seen);
     for (int i = 0; i < DLOCK_STAT_COUNT; i++)
         all[i] = __atomic_load_n(&core->stats[i], __ATOMIC_ACQUIRE);
-    core->store->ops->stats(core->store, all);
+    if (__atomic_load_n(&core->started, __ATOMIC_ACQUIRE))
+        core->store->ops->stats(core->store, all);
     all[DLOCK_STAT_HELD] = all[DLOCK_STAT_ACQUIRED] - dli_metrics_count(&seen->of[DLI_HOLD]);
     all[DLOCK_STAT_WAITING] = dli_metrics_waiting(seen);
     all[DLOCK_STAT_LOCKS] = __atomic_load_n(&core->entry_count, __ATOMIC_RELAXED);
