@@ -39,6 +39,8 @@
  * Fork. A client that was not used yet works in the child as a client of its own. A client that was used answers every
  * call in the child with DLOCK_FORKED; freeing it there only releases memory. The parent is never affected.
  *
+ * Cancellation of threads. pthread_cancel ends a thread behind a call, not inside of it. dlock_lock_cancel ends a wait.
+ *
  * Submitted calls. Every call that talks to the server has a form with _submit_ in its name. It does not wait for the
  * server, because the client's thread does the work. There is one exception: while the client is otherwise idle, the
  * call may send the request itself and wait for the answer, for up to twice busy_poll_us (0.2 ms unless set; 0 turns

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Callable
 import pytest
 
 from harness.agent import Agent, Client, Lock, until
-from harness.build import LIBRARY, SANITIZED, clean_env, native
+from harness.build import LIBRARY, ROOT, SANITIZED, clean_env, native
 from harness.proxy import Proxy
 from harness.server import Server
 
@@ -87,6 +88,21 @@ def test_no_child_waits_for_a_thread_of_its_parent(redis_server: Server) -> None
     """native/agents/forks.c: threads make and free locks of an unused client, and read its counters, while the process forks."""
     done = subprocess.run([str(native("forks")), redis_server.url, "400"], text=True, stdout=subprocess.PIPE, timeout=60, env=clean_env())
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.no_tsan  # it reports its own mutex of a thread that was cancelled
+def test_a_cancelled_thread_leaves_no_call_half_done(redis_server: Server) -> None:
+    """native/agents/cancelled.c: pthread_cancel before a call, and while it waits."""
+    done = subprocess.run([str(native("cancelled")), redis_server.url], text=True, stdout=subprocess.PIPE, timeout=60, env=clean_env())
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_call_holds_a_cancel_back() -> None:
+    """The first statement of each function of the ABI that may lock a mutex or talk to the server."""
+    pure = {"event.c", "library.c", "options.c"}
+    for path in (ROOT / "src/api").glob("*.c"):
+        for name, first in re.findall(r"^(?!static)[a-z][^\n;{}]*\b(dlock_\w+)\([^;{}]*\)\n\{\n *([^\n]*)", path.read_text(), re.M):
+            assert path.name in pure or first == "DLI_UNCANCELLED;", (path.name, name)
 
 
 def test_clients_of_parent_and_child_exclude_each_other(agent: Agent, redis_server: Server) -> None:

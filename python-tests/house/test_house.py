@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -332,3 +333,23 @@ def test_dev_shell_env_can_be_evaluated(tmp_path: pathlib.Path) -> None:
     command = 'eval "$("$1" shell-env)" && echo "$DLOCK_LIBRARY"'
     done = subprocess.run(["bash", "-euc", command, "-", str(ROOT / "dev")], capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout.strip() == str(ROOT / "build/debug/libdlock.so.1")
+
+
+CROSS = """[binaries]
+c = ['gcc', '-m{bits}']
+ar = 'ar'
+pkg-config = 'pkg-config'
+[host_machine]
+system = 'linux'
+cpu_family = 'x86'
+cpu = 'i686'
+endian = 'little'
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its compiler can be asked for 32 bits")
+def test_32_bits_are_refused(tmp_path: pathlib.Path) -> None:
+    for bits in (32, 64):
+        (tmp_path / "cross.ini").write_text(CROSS.format(bits=bits))
+        done = subprocess.run(["meson", "setup", tmp_path / str(bits), ROOT, "--cross-file", tmp_path / "cross.ini"], text=True, capture_output=True)
+        assert ("needs a processor and a compiler with 64-bit pointers" in done.stdout) == (bits == 32), done.stdout

@@ -24,6 +24,7 @@ static struct dli_operation *begin(dlock_client *client, int64_t timeout_ms, dlo
 
 dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t *ret_count, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_error box = {.code = DLOCK_OK};
     struct dli_operation *operation = begin(client, timeout_ms, &box);
     dlock_status status;
@@ -39,6 +40,7 @@ dlock_status dlock_client_check(dlock_client *client, int64_t timeout_ms, size_t
 
 dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_error box = {.code = DLOCK_OK};
     struct dli_operation *operation = begin(client, timeout_ms, &box);
 
@@ -47,6 +49,7 @@ dlock_status dlock_client_submit_check(dlock_client *client, int64_t timeout_ms,
 
 dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_event *event, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, 0, reterr);
     struct dli_finding finding;
 
@@ -69,6 +72,7 @@ dlock_status dlock_client_finding(dlock_client *client, size_t index, dlock_even
 
 const char *dlock_finding_name(int32_t finding)
 {
+    DLI_UNCANCELLED;
     const struct dli_finding_row *row = dli_finding_find(finding);
 
     return row ? row->name : "UNKNOWN";

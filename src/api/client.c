@@ -50,6 +50,7 @@ static dlock_status combine(const char *url, const dlock_options *options, struc
 dlock_status dlock_client_open(const char *url, const dlock_options *options, dlock_client **ret_client,
                                dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dlock_options set;
     struct dli_site site;
     dlock_error box = {.code = DLOCK_OK};
@@ -80,6 +81,7 @@ dlock_status dlock_client_open(const char *url, const dlock_options *options, dl
 
 dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
@@ -92,6 +94,7 @@ dlock_status dlock_client_close(dlock_client *client, int64_t timeout_ms, dlock_
 
 dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status == DLOCK_OK)
@@ -101,6 +104,7 @@ dlock_status dlock_client_submit_close(dlock_client *client, int64_t timeout_ms,
 
 void dlock_client_free(dlock_client *client)
 {
+    DLI_UNCANCELLED;
     if (!client)
         return;
     if (dli_client_usable(client->core, NULL) != DLOCK_FORKED && dli_client_part(client->core) == 0) {
@@ -113,6 +117,7 @@ void dlock_client_free(dlock_client *client)
 
 dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, 0, reterr);
 
     if (status == DLOCK_OK && ret_fd)
@@ -122,6 +127,7 @@ dlock_status dlock_client_fd(dlock_client *client, int32_t *ret_fd, dlock_error 
 
 dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_event *event, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, timeout_ms, reterr);
 
     if (status != DLOCK_OK)
@@ -134,6 +140,7 @@ dlock_status dlock_client_next(dlock_client *client, int64_t timeout_ms, dlock_e
 
 dlock_status dlock_client_wake(dlock_client *client, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, 0, reterr);
 
     if (status != DLOCK_OK)
@@ -177,6 +184,7 @@ static dlock_status execute(dlock_client *client, int64_t timeout_ms, enum dli_v
 
 dlock_status dlock_client_ping(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return execute(client, timeout_ms, DLI_VERB_PING, reterr);
 }
 
@@ -191,6 +199,7 @@ static dlock_status submit(dlock_client *client, int64_t timeout_ms, enum dli_ve
 
 dlock_status dlock_client_submit_ping(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return submit(client, timeout_ms, DLI_VERB_PING, tag, reterr);
 }
 
@@ -204,6 +213,7 @@ static dlock_status check_provision(const dlock_client *client, dlock_error *ret
 
 dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_provision(client, reterr);
 
     return status == DLOCK_OK ? execute(client, timeout_ms, DLI_VERB_PROVISION, reterr) : status;
@@ -211,6 +221,7 @@ dlock_status dlock_client_provision(dlock_client *client, int64_t timeout_ms, dl
 
 dlock_status dlock_client_submit_provision(dlock_client *client, int64_t timeout_ms, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_provision(client, reterr);
 
     return status == DLOCK_OK ? submit(client, timeout_ms, DLI_VERB_PROVISION, tag, reterr) : status;
@@ -234,6 +245,7 @@ static dlock_status name_in(const dlock_client *client, const char *name, size_t
 dlock_status dlock_client_fault(dlock_client *client, const char *what, const char *name, size_t name_size,
                                 int64_t value, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_fault fault = {.what = what, .value = value};
     dlock_status status = dli_client_check(client, 0, reterr);
     char full[DLI_NAME_MAX + 1];

@@ -4,7 +4,29 @@
 #ifndef DLI_API_HANDLES_H
 #define DLI_API_HANDLES_H
 
+#include <pthread.h>
+
 #include "client/client.h"
+
+/*
+ * The first statement of a function of the ABI: pthread_cancel ends the thread behind the call, not inside of it, where mutexes
+ * are locked and requests are under way.
+ */
+#define DLI_UNCANCELLED int dli_cancellable __attribute__((cleanup(dli_uncancelled_end))) = dli_uncancelled()
+
+static inline int dli_uncancelled(void)
+{
+    int before;
+
+    return pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before) == 0 ? before : PTHREAD_CANCEL_DISABLE;
+}
+
+static inline void dli_uncancelled_end(const int *before)
+{
+    int ignored;
+
+    pthread_setcancelstate(*before, &ignored);
+}
 
 struct dlock_client {
     struct dli_client *core; /* with a ref */

@@ -38,6 +38,7 @@ static struct dli_operation *begin(dlock_client *client, int64_t cursor, int64_t
 dlock_status dlock_client_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, uint8_t *buffer, size_t size,
                                size_t *ret_size, int64_t *ret_cursor, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_error box = {.code = DLOCK_OK};
     struct dli_operation *operation;
     dlock_status status;
@@ -65,6 +66,7 @@ dlock_status dlock_client_list(dlock_client *client, int64_t cursor, int64_t tim
 dlock_status dlock_client_submit_list(dlock_client *client, int64_t cursor, int64_t timeout_ms, int64_t tag,
                                       dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_error box = {.code = DLOCK_OK};
     struct dli_operation *operation = begin(client, cursor, timeout_ms, &box);
 

@@ -179,6 +179,7 @@ static dlock_status fill(dlock_lock *lock, dlock_client *client, int32_t kind, c
 dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name, size_t name_size,
                             const dlock_options *options, dlock_lock **ret_lock, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_new(client, kind, name, name_size, ret_lock, reterr);
     struct dlock_options set;
     dlock_lock *lock;
@@ -200,6 +201,7 @@ dlock_status dlock_lock_new(dlock_client *client, int32_t kind, const char *name
 
 void dlock_lock_free(dlock_lock *lock)
 {
+    DLI_UNCANCELLED;
     if (!lock)
         return;
     if (lock->multi) {
@@ -215,6 +217,7 @@ void dlock_lock_free(dlock_lock *lock)
 
 int64_t dlock_lock_id(const dlock_lock *lock)
 {
+    DLI_UNCANCELLED;
     return !lock ? 0 : lock->multi ? lock->multi->id : lock->entry->id;
 }
 
@@ -239,6 +242,7 @@ static dlock_status finish_call(struct dli_entry *entry, dlock_status status, co
 dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t *ret_token,
                                 dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
     dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
@@ -261,6 +265,7 @@ dlock_status dlock_lock_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms
 
 dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
@@ -281,6 +286,7 @@ dlock_status dlock_lock_release(dlock_lock *lock, int64_t owner, dlock_error *re
 
 dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
     int64_t token = 0;
@@ -298,6 +304,7 @@ dlock_status dlock_lock_acquire_local(dlock_lock *lock, int64_t owner, int64_t *
 
 dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
 
@@ -316,6 +323,7 @@ dlock_status dlock_lock_release_local(dlock_lock *lock, int64_t owner, dlock_err
 dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag,
                                        dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
     struct dli_entry *entry;
 
@@ -332,6 +340,7 @@ dlock_status dlock_lock_submit_acquire(dlock_lock *lock, int64_t owner, int64_t 
 
 dlock_status dlock_lock_submit_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     struct dli_entry *entry;
 
@@ -359,6 +368,7 @@ static dlock_status begin_several(dlock_lock *lock, int64_t owner, int64_t wait_
 dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t wait_ms, int64_t tag, int64_t *ret_token,
                                       dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, wait_ms, reterr);
     dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
@@ -379,6 +389,7 @@ dlock_status dlock_lock_begin_acquire(dlock_lock *lock, int64_t owner, int64_t w
 
 dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_started(lock, &owner, 0, reterr);
     dlock_error reason = {.code = DLOCK_OK};
     struct dli_entry *entry;
@@ -397,6 +408,7 @@ dlock_status dlock_lock_begin_release(dlock_lock *lock, int64_t owner, int64_t t
 
 dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
 
@@ -413,6 +425,7 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 
 dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_state, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int32_t state = DLOCK_STATE_NONE;
     struct dli_entry *entry;
@@ -450,6 +463,7 @@ static dlock_status held(const dlock_lock *lock, int64_t owner, int64_t *token, 
 
 dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *ret_remaining_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count, remaining;
 
@@ -463,6 +477,7 @@ dlock_status dlock_lock_remaining_ms(dlock_lock *lock, int64_t owner, int64_t *r
 
 dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_token, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count, remaining;
 
@@ -476,6 +491,7 @@ dlock_status dlock_lock_token(dlock_lock *lock, int64_t owner, int64_t *ret_toke
 
 dlock_status dlock_lock_hold_count(dlock_lock *lock, int64_t owner, int64_t *ret_count, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     int64_t token, count = 0, remaining;
 

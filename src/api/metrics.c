@@ -20,6 +20,7 @@ static void count(struct dli_client *core, struct dli_metrics *seen, int64_t all
 dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t size, size_t *ret_count,
                                 dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, 0, reterr);
     int64_t all[DLOCK_STAT_COUNT];
     struct dli_metrics seen;
@@ -39,6 +40,7 @@ dlock_status dlock_client_stats(dlock_client *client, int64_t *values, size_t si
 dlock_status dlock_client_metrics(dlock_client *client, char *buffer, size_t size, size_t *ret_size,
                                   dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_client_mine(client, 0, reterr);
     int64_t all[DLOCK_STAT_COUNT];
     struct dli_metrics seen;

@@ -39,6 +39,7 @@ static dlock_status check_members(const dlock_client *client, dlock_lock **membe
 dlock_status dlock_lock_new_multi(dlock_client *client, dlock_lock **members, size_t count, dlock_lock **ret_lock,
                                   dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_members(client, members, count, ret_lock, reterr);
     struct dli_member member[DLI_MULTI_MAX];
     dlock_lock *lock;

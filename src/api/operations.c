@@ -85,6 +85,7 @@ static dlock_status extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, st
 
 dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, extend(lock, owner, lease_ms, &operation, reterr), &operation, NULL, reterr);
@@ -93,6 +94,7 @@ dlock_status dlock_lock_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms
 dlock_status dlock_lock_submit_extend(dlock_lock *lock, int64_t owner, int64_t lease_ms, int64_t tag,
                                       dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, extend(lock, owner, lease_ms, &operation, reterr), &operation, tag, reterr);
@@ -114,6 +116,7 @@ static dlock_status force(dlock_lock *lock, struct dli_operation **operation, dl
 
 dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, force(lock, &operation, reterr), &operation, NULL, reterr);
@@ -121,6 +124,7 @@ dlock_status dlock_lock_force_release(dlock_lock *lock, dlock_error *reterr)
 
 dlock_status dlock_lock_submit_force_release(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, force(lock, &operation, reterr), &operation, tag, reterr);
@@ -142,6 +146,7 @@ static dlock_status inspect(dlock_lock *lock, struct dli_operation **operation, 
 
 dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
     dlock_status status = inspect(lock, &operation, reterr);
 
@@ -163,6 +168,7 @@ dlock_status dlock_lock_inspect(dlock_lock *lock, dlock_event *event, dlock_erro
 
 dlock_status dlock_lock_submit_inspect(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, inspect(lock, &operation, reterr), &operation, tag, reterr);
@@ -194,6 +200,7 @@ static dlock_status closed_gate(dlock_lock *lock, int64_t ttl_ms, struct dli_ope
 
 dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, closed_gate(lock, ttl_ms, &operation, reterr), &operation, NULL, reterr);
@@ -201,6 +208,7 @@ dlock_status dlock_lock_close_gate(dlock_lock *lock, int64_t ttl_ms, dlock_error
 
 dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, closed_gate(lock, ttl_ms, &operation, reterr), &operation, tag, reterr);
@@ -208,6 +216,7 @@ dlock_status dlock_lock_submit_close_gate(dlock_lock *lock, int64_t ttl_ms, int6
 
 dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, gate(lock, 0, &operation, reterr), &operation, NULL, reterr);
@@ -215,6 +224,7 @@ dlock_status dlock_lock_open_gate(dlock_lock *lock, dlock_error *reterr)
 
 dlock_status dlock_lock_submit_open_gate(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, gate(lock, 0, &operation, reterr), &operation, tag, reterr);
@@ -241,6 +251,7 @@ static dlock_status export(dlock_lock *lock, int64_t owner, size_t room, struct 
 dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *buffer, size_t size, size_t *ret_size,
                                      dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
     dlock_status status;
 
@@ -263,6 +274,7 @@ dlock_status dlock_lock_export_grant(dlock_lock *lock, int64_t owner, uint8_t *b
 
 dlock_status dlock_lock_submit_export_grant(dlock_lock *lock, int64_t owner, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, export(lock, owner, 0, &operation, reterr), &operation, tag, reterr);
@@ -288,6 +300,7 @@ static dlock_status adopt(dlock_lock *lock, int64_t owner, const uint8_t *grant,
 dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                     int64_t *ret_token, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, adopt(lock, owner, grant, grant_size, &operation, reterr), &operation, ret_token,
@@ -297,6 +310,7 @@ dlock_status dlock_lock_adopt_grant(dlock_lock *lock, int64_t owner, const uint8
 dlock_status dlock_lock_submit_adopt_grant(dlock_lock *lock, int64_t owner, const uint8_t *grant, size_t grant_size,
                                            int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, adopt(lock, owner, grant, grant_size, &operation, reterr), &operation, tag, reterr);

@@ -56,6 +56,7 @@ static dlock_status set_permits(dlock_lock *lock, int64_t permits, struct dli_op
 
 dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, set_permits(lock, permits, &operation, reterr), &operation, NULL, reterr);
@@ -63,6 +64,7 @@ dlock_status dlock_semaphore_set(dlock_lock *lock, int64_t permits, dlock_error 
 
 dlock_status dlock_semaphore_submit_set(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, set_permits(lock, permits, &operation, reterr), &operation, tag, reterr);
@@ -78,6 +80,7 @@ static dlock_status add_permits(dlock_lock *lock, int64_t permits, struct dli_op
 
 dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret_available, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, add_permits(lock, permits, &operation, reterr), &operation, ret_available, reterr);
@@ -85,6 +88,7 @@ dlock_status dlock_semaphore_add(dlock_lock *lock, int64_t permits, int64_t *ret
 
 dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, add_permits(lock, permits, &operation, reterr), &operation, tag, reterr);
@@ -92,6 +96,7 @@ dlock_status dlock_semaphore_submit_add(dlock_lock *lock, int64_t permits, int64
 
 dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, change(lock, is_plain_semaphore, "drain", 0, &operation, reterr), &operation,
@@ -100,6 +105,7 @@ dlock_status dlock_semaphore_drain(dlock_lock *lock, int64_t *ret_drained, dlock
 
 dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, change(lock, is_plain_semaphore, "drain", 0, &operation, reterr), &operation, tag,
@@ -116,6 +122,7 @@ static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_oper
 
 dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, reclaim(lock, silent_ms, &operation, reterr), &operation, ret_reclaimed, reterr);
@@ -123,6 +130,7 @@ dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_
 
 dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, reclaim(lock, silent_ms, &operation, reterr), &operation, tag, reterr);
@@ -130,6 +138,7 @@ dlock_status dlock_semaphore_submit_reclaim(dlock_lock *lock, int64_t silent_ms,
 
 dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, ret_available,
@@ -138,6 +147,7 @@ dlock_status dlock_semaphore_available(dlock_lock *lock, int64_t *ret_available,
 
 dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, tag, reterr);
@@ -159,6 +169,7 @@ static void permit_id(const struct dli_entry *entry, int64_t number, char out[33
 dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t index, char *buffer, size_t size,
                                     dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
     struct dli_entry *entry;
     int64_t number = 0;
@@ -191,6 +202,7 @@ static dlock_status change_latch(dlock_lock *lock, const char *what, int64_t cou
 
 dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, change_latch(lock, "set", count, &operation, reterr), &operation, NULL, reterr);
@@ -198,6 +210,7 @@ dlock_status dlock_latch_set(dlock_lock *lock, int64_t count, dlock_error *reter
 
 dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, change_latch(lock, "set", count, &operation, reterr), &operation, tag, reterr);
@@ -205,6 +218,7 @@ dlock_status dlock_latch_submit_set(dlock_lock *lock, int64_t count, int64_t tag
 
 dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *ret_count, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, change_latch(lock, "down", count, &operation, reterr), &operation, ret_count, reterr);
@@ -212,6 +226,7 @@ dlock_status dlock_latch_count_down(dlock_lock *lock, int64_t count, int64_t *re
 
 dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, change_latch(lock, "down", count, &operation, reterr), &operation, tag, reterr);
@@ -219,6 +234,7 @@ dlock_status dlock_latch_submit_count_down(dlock_lock *lock, int64_t count, int6
 
 dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_execute(lock, change(lock, is_latch, "count", 0, &operation, reterr), &operation, ret_count,
@@ -227,6 +243,7 @@ dlock_status dlock_latch_count(dlock_lock *lock, int64_t *ret_count, dlock_error
 
 dlock_status dlock_latch_submit_count(dlock_lock *lock, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_operation *operation = NULL;
 
     return dli_lock_submit(lock, change(lock, is_latch, "count", 0, &operation, reterr), &operation, tag, reterr);

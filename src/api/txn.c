@@ -34,6 +34,7 @@ static dlock_status check_key(const dlock_txn *txn, const char *key, size_t key_
 
 dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status;
     dlock_txn *txn;
 
@@ -53,6 +54,7 @@ dlock_status dlock_txn_new(dlock_client *client, dlock_txn **ret_txn, dlock_erro
 
 void dlock_txn_free(dlock_txn *txn)
 {
+    DLI_UNCANCELLED;
     if (txn)
         dli_txn_free(txn);
 }
@@ -61,6 +63,7 @@ void dlock_txn_free(dlock_txn *txn)
 
 dlock_status dlock_txn_watch(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_key(txn, key, key_size, reterr);
     struct dli_txn_step step = {.verb = DLI_TXN_WATCH, .key = key, .key_size = key_size};
 
@@ -82,6 +85,7 @@ static dlock_status take_value(const struct dli_txn_step *step, uint8_t *buffer,
 dlock_status dlock_txn_get(dlock_txn *txn, const char *key, size_t key_size, uint8_t *buffer, size_t size,
                            size_t *ret_size, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_key(txn, key, key_size, reterr);
     struct dli_txn_step step = {.verb = DLI_TXN_GET, .key = key, .key_size = key_size};
 
@@ -116,6 +120,7 @@ static dlock_status queue(dlock_txn *txn, const struct dli_txn_write *write, dlo
 dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, const uint8_t *value, size_t value_size,
                            int64_t ttl_ms, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_key(txn, key, key_size, reterr);
     struct dli_txn_write write = {.kind = DLI_TXN_SET, .key = key, .key_size = key_size, .number = ttl_ms};
 
@@ -133,6 +138,7 @@ dlock_status dlock_txn_set(dlock_txn *txn, const char *key, size_t key_size, con
 
 dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, int64_t by, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_txn_write write = {.kind = DLI_TXN_ADD, .key = key, .key_size = key_size, .number = by};
     dlock_status status = check_key(txn, key, key_size, reterr);
 
@@ -141,6 +147,7 @@ dlock_status dlock_txn_incr(dlock_txn *txn, const char *key, size_t key_size, in
 
 dlock_status dlock_txn_delete(dlock_txn *txn, const char *key, size_t key_size, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     struct dli_txn_write write = {.kind = DLI_TXN_DELETE, .key = key, .key_size = key_size};
     dlock_status status = check_key(txn, key, key_size, reterr);
 
@@ -162,16 +169,19 @@ static dlock_status end(dlock_txn *txn, enum dli_txn_verb verb, dlock_error *ret
 
 dlock_status dlock_txn_commit(dlock_txn *txn, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return end(txn, DLI_TXN_COMMIT, reterr);
 }
 
 dlock_status dlock_txn_rollback(dlock_txn *txn, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return end(txn, DLI_TXN_ROLLBACK, reterr);
 }
 
 int64_t dlock_txn_pause_ms(int32_t attempt)
 {
+    DLI_UNCANCELLED;
     uint32_t most = attempt < 1 ? 1 : attempt < 8 ? UINT32_C(1) << attempt : LONGEST_PAUSE, drawn;
 
     return dli_random(&drawn, sizeof drawn) ? most / 2 : drawn % (most + 1);
@@ -196,6 +206,7 @@ static dlock_status submit(dlock_txn *txn, enum dli_txn_verb verb, const char *k
 
 dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_key(txn, key, key_size, reterr);
 
     return status == DLOCK_OK ? submit(txn, DLI_TXN_WATCH, key, key_size, tag, reterr) : status;
@@ -203,6 +214,7 @@ dlock_status dlock_txn_submit_watch(dlock_txn *txn, const char *key, size_t key_
 
 dlock_status dlock_txn_submit_get(dlock_txn *txn, const char *key, size_t key_size, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     dlock_status status = check_key(txn, key, key_size, reterr);
 
     return status == DLOCK_OK ? submit(txn, DLI_TXN_GET, key, key_size, tag, reterr) : status;
@@ -217,10 +229,12 @@ static dlock_status submit_end(dlock_txn *txn, enum dli_txn_verb verb, int64_t t
 
 dlock_status dlock_txn_submit_commit(dlock_txn *txn, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return submit_end(txn, DLI_TXN_COMMIT, tag, reterr);
 }
 
 dlock_status dlock_txn_submit_rollback(dlock_txn *txn, int64_t tag, dlock_error *reterr)
 {
+    DLI_UNCANCELLED;
     return submit_end(txn, DLI_TXN_ROLLBACK, tag, reterr);
 }
