@@ -372,6 +372,30 @@ def test_no_answer_and_then_a_refusal(agent: Agent, new_server: Make, new_proxy:
     assert "had no answer" in answer.message and "permission" in answer.message.lower(), answer
     assert agent(call, lock.index, 1).status == "DENIED"  # a first try is certain
 
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("wait", [1, 20])
+def test_a_wait_shorter_than_a_round_trip(agent: Agent, redis_server: Server, new_proxy: Make, warm: bool, wait: int) -> None:
+    """It is TIMED_OUT in both forms: the server may be well. A server that refuses connections is UNREACHABLE. Nothing stays behind."""
+    proxy = new_proxy(redis_server)
+    client = agent.open(proxy.url)
+    lock = client.lock("lock")
+    if warm:
+        lock.acquire(1, 0).ok
+        lock.release(1).ok
+    proxy.down.hold()
+    assert lock.acquire(1, wait).status == "TIMED_OUT"
+    lock.submit_acquire(2, wait, 7).ok
+    event = client.event(5000)
+    assert (event.type, event.tag, event.status) == ("ACQUIRE_FAILED", 7, 2), event
+    proxy.down.release()
+    lock.acquire(3, 5000).ok
+    lock.release(3).ok
+    assert lock.state(1) == lock.state(2) == "NONE" and not redis_server.command("EXISTS", "lock")
+    assert proxy.down.fired["hold"]
+    proxy.refuse()
+    proxy.cut()
+    assert lock.acquire(1, 300).status == "UNREACHABLE"
+
 
 def test_no_answer_at_all(agent: Agent, redis_server: Server, new_proxy: Make) -> None:
     """Sent and never answered: UNKNOWN_OUTCOME in both forms. Not sent: UNREACHABLE."""

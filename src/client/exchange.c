@@ -241,7 +241,9 @@ static void execute(struct dli_entry *entry, int64_t deadline, dlock_error *reas
 int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int64_t now, dlock_error *reason)
 {
     struct dli_client *client = entry->client;
+    struct dli_answer *answer;
     struct dli_wish wish;
+    int hurried;
 
     dli_waitlist_settle(entry, now);
     while ((claim->state == DLI_CLAIM_WAITING || claim->state == DLI_CLAIM_LEAVING) &&
@@ -251,8 +253,11 @@ int64_t dli_exchange_drive(struct dli_entry *entry, struct dli_claim *claim, int
             unsent(entry, DLOCK_OUT_OF_MEMORY, now);
             return now;
         }
-        execute(entry, now + wish.attempt < claim->until ? now + wish.attempt : claim->until, reason);
+        hurried = claim->patient && claim->until < now + wish.attempt;
+        execute(entry, dli_earlier(now + wish.attempt, claim->until), reason);
         now = dli_now();
+        answer = &entry->m.active->request->exchange.answer;
+        answer->hurried = hurried && now >= claim->until && answer->status == DLOCK_UNREACHABLE;
         digest(entry, now);
     }
     return now;

@@ -276,7 +276,7 @@ static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, in
 
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    retry_later(m, answer->status, now);
+    retry_later(m, answer->hurried && m->active->failure == DLOCK_OK ? DLOCK_OK : answer->status, now);
     m->forgot |= answer->status == DLOCK_SERVER_FORGOT;
     if (still_wanted(m) && !dli_mutex_owned(m) && (!answer->sent || answer->refused))
         restore_want(m);
