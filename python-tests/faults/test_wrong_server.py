@@ -130,7 +130,7 @@ def test_a_replica_that_stays_one(new_server: Make, new_agent: Make) -> None:
     tell(done=1, fired=200)
 
 
-@pytest.mark.parametrize("words", (b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", b"READONLY You can't write against a read only replica."))
+@pytest.mark.parametrize("words", (b"LOADING Redis is loading the dataset in memory", b"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.", b"READONLY You can't write against a read only replica."))
 def test_replies_that_mean_another_server(new_agent: Make, words: bytes) -> None:
     with LockServer() as fake:
         client = new_agent().open(fake, connects_per_second=1000)

@@ -153,5 +153,5 @@ int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply)
 {
     return conn->config->leave && reply->type == DLI_REPLY_ERROR &&
            ((dli_error_status(reply) == DLOCK_SERVER_READ_ONLY && !dli_error_has(reply, "MISCONF ")) ||
-            dli_error_has(reply, "MASTERDOWN "));
+            dli_error_has(reply, "MASTERDOWN ") || dli_error_has(reply, "LOADING "));
 }
