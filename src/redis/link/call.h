@@ -41,9 +41,8 @@ int dli_conn_quiet(struct dli_conn *conn);
 dlock_status dli_conn_call(struct dli_conn *conn, int64_t deadline, const struct dli_reply **reply, int *sent);
 
 /*
- * Whether the reply says that the server is not the primary, or not any more, or loads a data set as a demoted one does, and a
- * new connection may lead to the primary. The
- * server did nothing then.
+ * Whether the reply says that the server is not the primary, or not any more, or loads a data set as a demoted one does. A
+ * new connection may lead to the primary. The server did nothing then.
  */
 int dli_conn_demoted(const struct dli_conn *conn, const struct dli_reply *reply);
 
