@@ -932,3 +932,30 @@ def test_a_try_that_gets_no_answer(agent: Agent, redis_server: Server, new_proxy
     assert set(+said) <= {1, -300}, said
     assert proxy.down.fired["hold"] > 0
     proxy.down.release()
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_losses_that_nobody_reads(agent: Agent, redis_server: Server, reads: bool) -> None:
+    """A program that never reads an event keeps the last event_limit losses and names, and the others are counted. Who reads gets all."""
+    client, losses, limit = agent.open(redis_server, event_limit=16, lease_ms=100, renew="no"), 100, 16
+    if reads:
+        assert agent("next", client.index, 0).status == "NO_EVENT"
+    locks = [client.lock(f"lost {number}") for number in range(losses)]
+    for lock in locks:
+        lock.acquire(1, 1000).ok
+    until(lambda: all(lock.state(1) == "LOST" for lock in locks))
+    for lock in locks:
+        assert lock.release(1).status == "LOST"
+        lock.drop()
+    another = client.lock("another", lease_ms=10_000)
+    for _ in range(losses):
+        another.acquire(1, 1000).ok
+        another.release(1).ok
+    another.drop()
+    counted = client.counters()
+    if reads:
+        assert counted["events_dropped"] == 0
+        assert [client.loss().cause for _ in range(losses)] == ["EXPIRED"] * losses
+    else:
+        assert counted["events_dropped"] == losses - limit and counted["locks"] <= limit + 1
+        assert [client.loss().cause for _ in range(limit)] == ["EXPIRED"] * limit

@@ -232,6 +232,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
 
     if (!fresh)
         return DLOCK_OUT_OF_MEMORY;
+    dli_events_trim(&entry->client->events, dli_waiter_is_loss);
     fresh->claim.bound = owner < 0; /* negative: the owner is this thread */
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);

@@ -295,6 +295,9 @@ void dli_waiter_unref_locked(struct dli_waiter *waiter);
 struct dli_notice *dli_notice_new(int64_t wait);
 void dli_notice_free(struct dli_notice *notice);
 
+/* Whether the node, which is in the queue, tells of a loss. */
+int dli_waiter_is_loss(const struct dli_node *node);
+
 /* entry.mutex held: the status of a claim whose time is over. */
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter);
 

@@ -90,7 +90,7 @@ static void append(struct dli_events *events, struct dli_node *node)
     if (dli_list_empty(&events->nodes))
         dli_wake_set(events->fd);
     dli_list_append(&events->nodes, &node->link);
-    events->count++;
+    __atomic_store_n(&events->count, events->count + 1, __ATOMIC_RELAXED);
 }
 
 void dli_events_count_dropped(struct dli_events *events)
@@ -189,7 +189,7 @@ static int take(struct dli_events *events, struct dli_node **node)
     link = dli_list_pop(&events->nodes);
     if (link) {
         *node = DLI_OBJECT(link, struct dli_node, link);
-        events->count--;
+        __atomic_store_n(&events->count, events->count - 1, __ATOMIC_RELAXED);
         got = 1;
     } else if (events->wakes > 0) {
         events->wakes--;
@@ -201,6 +201,37 @@ static int take(struct dli_events *events, struct dli_node **node)
         dli_wake_clear(events->fd);
     pthread_mutex_unlock(&events->mutex);
     return got;
+}
+
+/* Each call of a program that loses a lock adds one at most: so many keep the queue short. */
+enum { TRIMMED = 4 };
+
+/* The oldest node, if it may be dropped, and out of the queue then; else NULL. */
+static struct dli_node *surplus(struct dli_events *events, int (*may_drop)(const struct dli_node *node))
+{
+    struct dli_node *node = NULL;
+
+    pthread_mutex_lock(&events->mutex);
+    if (events->count > events->limit && may_drop(DLI_OBJECT(events->nodes.next, struct dli_node, link))) {
+        node = DLI_OBJECT(dli_list_pop(&events->nodes), struct dli_node, link);
+        __atomic_store_n(&events->count, events->count - 1, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&events->mutex);
+    return node;
+}
+
+void dli_events_trim(struct dli_events *events, int (*may_drop)(const struct dli_node *node))
+{
+    struct dlock_event nowhere = {.data = NULL};
+    struct dli_node *node;
+
+    if (__atomic_load_n(&events->count, __ATOMIC_RELAXED) <= events->limit ||
+        __atomic_load_n(&events->reader, __ATOMIC_RELAXED) != 0)
+        return;
+    for (int i = 0; i < TRIMMED && (node = surplus(events, may_drop)); i++) {
+        node->read(node, &nowhere);
+        dli_events_count_dropped(events);
+    }
 }
 
 void dli_events_end(struct dli_events *events)

@@ -71,13 +71,14 @@ struct dli_events {
     struct dli_link nodes;
     int fd; /* set while nodes wait or a wake is due */
     int64_t wakes;
-    int64_t promised;     /* nodes that will come even after the end */
-    int ended;            /* only promised nodes will come; after them readers of an empty queue get DLOCK_CLOSED */
-    int shut;             /* nobody will read any more */
-    int64_t count, limit; /* nodes in the queue; from limit on, nodes that may be dropped are */
-    int64_t *dropped;     /* atomic counter */
-    int64_t many_until;   /* see dli_events_one_by_one */
-    int64_t reader;       /* atomic: the thread that last called for an event; 0: none yet */
+    int64_t promised;   /* nodes that will come even after the end */
+    int ended;          /* only promised nodes will come; after them readers of an empty queue get DLOCK_CLOSED */
+    int shut;           /* nobody will read any more */
+    int64_t count;      /* atomic: nodes in the queue */
+    int64_t limit;      /* from so many nodes on, nodes that may be dropped are */
+    int64_t *dropped;   /* atomic counter */
+    int64_t many_until; /* see dli_events_one_by_one */
+    int64_t reader;     /* atomic: the thread that last called for an event; 0: none yet */
 };
 
 /* 0, or -1 (errno). */
@@ -116,6 +117,12 @@ void dli_events_fini(struct dli_events *events);
  * dropped, which is counted.
  */
 int dli_events_post(struct dli_events *events, struct dli_node *node, int may_drop);
+
+/*
+ * No mutex held. Nobody has ever read an event, and the queue is above its limit: drop its oldest nodes, some of them, as
+ * long as may_drop says that they may be. They are counted.
+ */
+void dli_events_trim(struct dli_events *events, int (*may_drop)(const struct dli_node *node));
 
 /* A node that may be dropped could not be made. */
 void dli_events_count_dropped(struct dli_events *events);

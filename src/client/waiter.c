@@ -141,6 +141,11 @@ static void read_last(struct dli_node *node, struct dlock_event *event)
     dli_waiter_unref(waiter);
 }
 
+int dli_waiter_is_loss(const struct dli_node *node)
+{
+    return node->read == read_last && DLI_OBJECT(node, struct dli_waiter, last)->claim.cause;
+}
+
 dlock_status dli_waiter_overdue(const struct dli_waiter *waiter)
 {
     if (waiter->claim.state == DLI_CLAIM_LEAVING)
