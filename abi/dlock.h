@@ -1005,11 +1005,13 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
  * Give back the permits of dead holders. A holder renews each third of its lease_ms. It counts as dead when its last
  * renewal is older than its lease_ms plus silent_ms, which is 0 to a year. Nobody can renew while the server is away,
  * so silent_ms should be longer than the server may be away. *ret_reclaimed is the number of permits that came back,
- * each once; waiters are told. Permits that Redisson or an older libdlock took have no known holder and stay taken. A
- * holder that is alive after all does not know until its next renewal: then it hears LOST, and it gives nothing back.
+ * each once; waiters are told. Permits that Redisson took have no known holder and stay taken. A holder that is alive
+ * after all does not know until its next renewal: then it hears LOST, and it gives nothing back.
+ * Permits with a lease come back by themselves. But when Redis loses the key with the leases, some are missing. They come
+ * back when they have been missing for the longest lease and silent_ms more. The first call, or a waiter, notes the time.
  * Each request to the server reclaims some holders. The call ends early when the command timeout is over, or when a later
  * request fails; another call goes on.
- * Errors: DLOCK_UNSUPPORTED for permits with a lease, which come back by themselves.
+ * Errors: DLOCK_UNSUPPORTED for permits with a lease on etcd, on ZooKeeper and in memory: there none get lost.
  * Threads: any. Blocks: up to the command timeout. Since: 0.1
  */
 DLOCK_API

@@ -345,6 +345,7 @@ KINDS = (
     )),
     Mutant(211, "a repeated acquire takes again", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_acquire.lua", "if token then\n", "if token and not lock then\n"),
+        ("redis/scripts/semaphore/semaphore_acquire.lua", "if not lives(KEYS[5], owner, ARGV[3], ARGV[2]) then", "if not lives(KEYS[5], owner, ARGV[3], ARGV[2]) and false then"),
     )),
     Mutant(212, "a release counts again when it is repeated", world="semaphore", edits=(
         ("redis/scripts/semaphore/semaphore_release.lua", "if gone == 1 then\n  left =", "if gone < 2 then\n  left ="),
@@ -365,8 +366,7 @@ KINDS = (
         ("redis/scripts/semaphore/semaphore_renew.lua", "    lives(holders, owner, permits, lease)\n", ""),
     )),
     Mutant(218, "a released hold is given back again", world="semaphore", edits=(
-        ("redis/scripts/semaphore/semaphore_release.lua", "call('ZREM', holders, holder(ARGV[1], ARGV[6]))\n", ""),
-        ("redis/scripts/semaphore/semaphore_change.lua", "  return gone * permits\n", "  return 0 * gone + permits\n"),
+        ("redis/scripts/semaphore/semaphore_release.lua", "gone = math.min(gone + call('ZREM', holders, mine), 1)", "gone = math.min(gone, 1)"),
     )),
     Mutant(220, "a hold without a lease is never renewed", world="semaphore", edits=(
         ("engine/renewal.c", "    return m->renewing.on || m->renewing.confirm || m->rules->lives;", "    return m->renewing.on || m->renewing.confirm;"),
@@ -692,6 +692,28 @@ INTERRUPTED = (
     (Mutant(1519, "a release whose hold another one has taken fails", edits=(
         ("client/hold.c", "    if (status != DLOCK_NOT_HELD || !kind->slots ||", "    if (status != DLOCK_NOT_HELD || kind->slots ||"),
     )), "kinds/test_kinds.py", "release_at_the_same_time"),
+)  # fmt: skip
+
+# Found by test_reclaim.py, of keys that the server lost.
+LOST_KEYS = (
+    (Mutant(1440, "an ended permit goes to the name that finds it", edits=(
+        ("redis/scripts/permit/permit_pool.lua", "  return braces ~= nil and braces ~= in_braces\n", "  return false\n"),
+    )), "kinds/test_reclaim.py", "two_names"),
+    (Mutant(1441, "a lost count is not made again", edits=(
+        ("redis/scripts/semaphore/sem_total.lua", "  local all = out > 0 and total()\n", "  local all = false\n"),
+    )), "kinds/test_reclaim.py", "survive and seats-"),
+    (Mutant(1442, "missing permits are reclaimed while their holders believe in them", edits=(
+        ("redis/scripts/permit/permit_change.lua", "note(gap) + longest + number > millis()", "note(gap) + 0 * longest + number > millis()"),
+    )), "kinds/test_reclaim.py", "survive and leases"),
+    (Mutant(1443, "permits whose leases were lost do not come back", edits=(
+        ("redis/scripts/permit/permit_pool.lua", "  return all and all - left - own(out) or 0\n", "  return 0\n"),
+    )), "kinds/test_reclaim.py", "survive and leases"),
+    (Mutant(1444, "a release looks at one of two keys", edits=(
+        ("redis/scripts/semaphore/semaphore_release.lua", "gone + call('ZREM', holders, mine)", "gone + 0 * call('ZREM', holders, mine)"),
+    )), "kinds/test_reclaim.py", "survive and taken"),
+    (Mutant(1445, "a holder whose record was lost is taken for dead", edits=(
+        ("redis/scripts/semaphore/semaphore_renew.lua", " or taken_by(holders, owner)", ""),
+    )), "kinds/test_reclaim.py", "survive and holders"),
 )  # fmt: skip
 
 OUT_OF_TURN = (

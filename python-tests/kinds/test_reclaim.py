@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import itertools
+import pathlib
 import time
 from typing import Any, Callable, Iterator
 
 import pytest
 
 import dlock
+import mutants
 from harness.agent import Agent, Lock, until
+from harness.build import BUILD, ROOT
 from harness.cluster import Cluster
 from harness.steps.counting import Subscriber, JavaSemaphore
 from harness.kinds import one
@@ -108,7 +111,7 @@ def test_numbers_that_are_none(agent: Agent, store: Any) -> None:
         assert answer.status == "INVALID_ARGUMENT" and str(silent) in answer.message
         assert lock.submit("permits_reclaim", 1, silent).status == "INVALID_ARGUMENT"
     assert lock.permits_reclaim(31_536_000_000).ok.value == 0
-    for kind in "mutex", "latch", "permit_semaphore":
+    for kind in "mutex", "latch":
         assert client.lock(kind, kind=kind).permits_reclaim(0).status == "UNSUPPORTED"
     assert lock.permits().ok.value == SEATS
 
@@ -251,5 +254,73 @@ def test_python(new_agent: Make, redis_server: Server) -> None:
         with mine:
             assert until(lambda: mine.reclaim_permits(silent=0)) == 2
             assert mine.available_permits == SEATS - 1
-        with pytest.raises(dlock.Unsupported):
-            client.permit_semaphore("other").reclaim_permits(1.5)
+        assert client.permit_semaphore("other").reclaim_permits(1.5) == 0
+
+
+LOST = {
+    "permit_semaphore": {
+        "count": "seats", "leases": "{seats}:timeout", "once": "dlock_once:{seats}", "turns": "dlock_turns:{seats}", "fence": "redisson_lock_token:{seats}",
+    },
+    "semaphore": {
+        "count": "seats", "taken": "dlock_taken:{seats}", "holders": "dlock_holders:{seats}", "once": "dlock_once:{seats}",
+        "turns": "dlock_turns:{seats}", "fence": "redisson_lock_token:{seats}",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, lost", [pytest.param(kind, lost, id=f"{kind}-seats-{lost}") for kind, keys in LOST.items() for lost in keys])
+def test_permits_survive_the_loss_of_a_key(new_agent: Make, redis_server: Server, kind: str, lost: str) -> None:
+    """By themselves; after that of the leases by a reclaim, once no holder can believe in its lease any more."""
+    holder, other = new_agent().open(redis_server, lease_ms=LEASE), new_agent().open(redis_server, lease_ms=LEASE)
+    mine, theirs = holder.lock("seats", kind=kind, permits=2), other.lock("seats", kind=kind)
+    mine.permits_set(3).ok
+    mine.acquire(1, 0).ok
+    redis_server.command("DEL", LOST[kind][lost])
+    if lost == "leases":
+        assert holder.event().type == "LOST"
+        assert theirs.permits_reclaim(0).ok.value == 0 and theirs.permits().ok.value == 1  # another one may not know it yet
+        told = redis_server.command("HGET", "dlock_once:{seats}", "?").decode().split()
+        redis_server.command("HSET", "dlock_once:{seats}", "?", f"{told[0]} {int(told[1]) - 30_000}")
+        assert theirs.permits_reclaim(0).ok.value == 2
+    else:
+        renewed = holder.counters()["renewed"]
+        until(lambda: holder.counters()["renewed"] > renewed)
+        assert mine.state(1) == "HELD"
+        mine.release(1).ok
+    assert theirs.permits().ok.value == 3 and theirs.permits_reclaim(0).ok.value == 0
+
+
+def test_two_names_with_one_key(new_agent: Make, redis_server: Server) -> None:
+    """Redisson's {k}:timeout is that of k and of {k}. A dead holder's permit comes back to its own name."""
+    dying, a, b = new_agent(), new_agent().open(redis_server), new_agent().open(redis_server)
+    mine, theirs = (client.lock("k", kind="permit_semaphore") for client in (a, b))
+    mine.permits_set(1).ok
+    dead = dying.open(redis_server, lease_ms=LEASE).lock("{k}", kind="permit_semaphore")
+    dead.permits_set(1).ok
+    dead.acquire(1, 0).ok
+    mine.acquire(1, 0).ok
+    dying.kill()
+    until(lambda: b.lock("{k}", kind="permit_semaphore").permits().ok.value == 1)
+    assert theirs.acquire(1, 0).status == "BUSY" and mine.state(1) == "HELD"
+
+
+@mutants.each(mutants.LOST_KEYS)
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(120)
+def test_mutant(tmp_path: pathlib.Path, mutant: mutants.Mutant, file: str, words: str) -> None:
+    mutants.check_found(ROOT, BUILD, tmp_path, mutant, file, words, agents=True)
+
+
+def test_permits_with_a_lease_elsewhere(agent: Agent) -> None:
+    """In memory no key gets lost, and there is nothing to reclaim."""
+    assert agent.open("memory:").lock("seats", kind="permit_semaphore").permits_reclaim(0).status == "UNSUPPORTED"
+
+
+@pytest.mark.parametrize("name", ["seats", "{seats}"])
+def test_the_id_of_a_permit_is_the_one_on_the_server(agent: Agent, redis_server: Server, name: str) -> None:
+    """Also where one pair of braces is the name: those ids have a mark."""
+    lock = agent.open(redis_server).lock(name, kind="permit_semaphore", permits=2)
+    lock.permits_set(2).ok
+    lock.acquire(1, 0).ok
+    ids = {bytes.fromhex(lock.permit(1, index, 33).ok.permit) for index in range(2)}
+    assert ids == set(redis_server.command("ZRANGE", "{seats}:timeout", 0, -1))

@@ -1009,7 +1009,7 @@ def test_every_name_is_known(stem: str) -> None:
     """Redis ends a script at an undefined global, wherever that stands."""
     done = subprocess.run(["luajit", "-bl", "-"], input=SCRIPTS[stem], text=True, capture_output=True, check=True)
     names = set(re.findall(r" G(?:GET|SET) .*\"(\w+)\"", done.stdout))
-    assert names and names <= set("redis KEYS ARGV tonumber tostring math string table type unpack pairs pcall error".split())
+    assert names and names <= set("redis KEYS ARGV tonumber tostring math string table type unpack pairs pcall error select".split())
 
 
 def test_a_multi_lock_whose_counter_vanished(wire: Wire) -> None:

@@ -3,6 +3,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "handles.h"
 
@@ -112,12 +113,19 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
                            reterr);
 }
 
+/* Permits with a lease come back by themselves. On Redis the server may lose them, and its count does not tell. */
+static int may_reclaim(const dlock_lock *lock)
+{
+    return is_plain_semaphore(lock) ||
+           (is_semaphore(lock) && dli_store_can(lock->entry->client->store, DLI_CAN_MISS));
+}
+
 static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_operation **operation, dlock_error *reterr)
 {
     if (silent_ms < 0 || silent_ms > SILENT_MOST)
         return dli_fail(reterr, DLOCK_INVALID_ARGUMENT,
                         "%" PRId64 " is not a number of milliseconds from 0 to %" PRId64, silent_ms, SILENT_MOST);
-    return change(lock, is_plain_semaphore, "reclaim", silent_ms, operation, reterr);
+    return change(lock, may_reclaim, "reclaim", silent_ms, operation, reterr);
 }
 
 dlock_status dlock_semaphore_reclaim(dlock_lock *lock, int64_t silent_ms, int64_t *ret_reclaimed, dlock_error *reterr)
@@ -153,7 +161,13 @@ dlock_status dlock_semaphore_submit_available(dlock_lock *lock, int64_t tag, dlo
     return dli_lock_submit(lock, change(lock, is_semaphore, "count", 0, &operation, reterr), &operation, tag, reterr);
 }
 
-/* The id of a permit: the first 20 hex digits of the client's UUID, then 12 of the grant number. */
+/* Whether a name is one pair of braces: on Redis, k and {k} share the key with the ids of both. */
+static int is_braced(const char *name, size_t size)
+{
+    return size > 2 && name[0] == '{' && name[size - 1] == '}' && !memchr(name + 1, '{', size - 1);
+}
+
+/* The id of a permit: the first 20 hex digits of the client's UUID, then 12 of the grant number. See permit_ids.lua. */
 static void permit_id(const struct dli_entry *entry, int64_t number, char out[33])
 {
     char id[DLI_OWNER_MAX];
@@ -163,6 +177,8 @@ static void permit_id(const struct dli_entry *entry, int64_t number, char out[33
     for (const char *at = id; size < 20; at++)
         if (*at != '-')
             out[size++] = *at;
+    if (is_braced(entry->name.text, entry->name.size))
+        out[16] = (char)(out[16] >= 'a' ? out[16] - 'a' + '2' : out[16] - '8' + '0'); /* 8 to b: the variant of a uuid */
     snprintf(out + size, 33 - (size_t)size, "%012" PRIx64, (uint64_t)number & UINT64_C(0xffffffffffff));
 }
 

@@ -333,7 +333,8 @@ enum dli_ability {
     DLI_CAN_ADOPT = 16,        /* a hold moves to another owner: a renewal with a transfer */
     DLI_CAN_TRANSACTIONS = 32, /* txn_new */
     DLI_CAN_WAKE = 64,         /* waiters are woken without a subscription: want and subscribe do nothing */
-    DLI_CAN_KEEP = 128         /* what a client has lasts as long as its session: a lease that is over frees nothing */
+    DLI_CAN_KEEP = 128,        /* what a client has lasts as long as its session: a lease that is over frees nothing */
+    DLI_CAN_MISS = 256         /* permits with a lease may be missing from their count, and are reclaimed */
 };
 
 /* What a store is and what it has. Constant. Refusals are answered from it, so its texts are part of sentences. */

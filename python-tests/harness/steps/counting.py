@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 from typing import Any, Union
 
@@ -65,9 +66,12 @@ class Hold:
         self.number: int = (after.number if after else 1000) + permits
         self.id = f"{self.uuid}:{self.number}"
 
-    def members(self) -> list[bytes]:
-        start = self.uuid.replace("-", "")[:20]
-        return [bytes.fromhex(f"{start}{self.number - place:012x}") for place in range(self.permits)]
+    def members(self, name: Name = "") -> list[bytes]:
+        """The ids of its permits. Those of a name that is one pair of braces have a mark."""
+        start = bytearray.fromhex(self.uuid.replace("-", "")[:20])
+        if re.fullmatch(rb"\{[^{]+\}", raw_name(name), re.S):
+            start[8] ^= 0x80
+        return [bytes(start) + (self.number - place).to_bytes(6, "big") for place in range(self.permits)]
 
 
 class Wire:

@@ -12,7 +12,8 @@ const struct dli_store_traits dli_redis_traits = {
     .where = "on Redis",
     .kinds_text = "all kinds",
     .kinds = UINT32_MAX,
-    .can = DLI_CAN_LINE | DLI_CAN_PASS | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_ADOPT | DLI_CAN_TRANSACTIONS,
+    .can = DLI_CAN_LINE | DLI_CAN_PASS | DLI_CAN_ACQUIRE_ALL | DLI_CAN_GATE | DLI_CAN_ADOPT | DLI_CAN_TRANSACTIONS |
+           DLI_CAN_MISS,
 };
 
 struct dli_request *dli_job_new(void)

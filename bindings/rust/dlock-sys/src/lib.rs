@@ -461,10 +461,13 @@ extern "C" {
     /// Give back the permits of dead holders. A holder renews each third of its `lease_ms`. It counts as dead when
     /// its last renewal is older than its `lease_ms` plus `silent_ms`, which is 0 to a year. Nobody can renew while
     /// the server is away, so `silent_ms` should be longer than the server may be away. `*ret_reclaimed` is the
-    /// number of permits that came back, each once; waiters are told. Permits that Redisson or an older libdlock
-    /// took have no known holder and stay taken. A holder that is alive after all does not know until its next
-    /// renewal: then it hears LOST, and it gives nothing back. Each request to the server reclaims some holders.
-    /// The call ends early when the command timeout is over, or when a later request fails; another call goes on.
+    /// number of permits that came back, each once; waiters are told. Permits that Redisson took have no known
+    /// holder and stay taken. A holder that is alive after all does not know until its next renewal: then it hears
+    /// LOST, and it gives nothing back. Permits with a lease come back by themselves. But when Redis loses the key
+    /// with the leases, some are missing. They come back when they have been missing for the longest lease and
+    /// `silent_ms` more. The first call, or a waiter, notes the time. Each request to the server reclaims some
+    /// holders. The call ends early when the command timeout is over, or when a later request fails; another call
+    /// goes on.
     pub fn dlock_semaphore_reclaim(lock: *mut dlock_lock, silent_ms: i64, ret_reclaimed: *mut i64, reterr: *mut dlock_error) -> dlock_status;
     /// As `dlock_semaphore_reclaim`, but the result comes as an event; its value is how many permits came back.
     pub fn dlock_semaphore_submit_reclaim(lock: *mut dlock_lock, silent_ms: i64, tag: i64, reterr: *mut dlock_error) -> dlock_status;

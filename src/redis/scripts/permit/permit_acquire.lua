@@ -7,6 +7,7 @@
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_token.lua
 --@include semaphore/sem_once.lua
+--@include semaphore/sem_total.lua
 --@include permit_ids.lua
 local turns = KEYS[5]
 --@include shared/turns.lua
@@ -15,9 +16,15 @@ local turns = KEYS[5]
 local owner, lease, permits = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local till = end_of(lease)
 
+-- The longest lease so far; LEASE unless it was longer.
+local LEASE, longest, all = 30000, nil, nil
+
 local function new_token()
   local token, few = reserve(ARGV[7], ARGV[11])
   remember(owner, 1, token, math.max(lease, WHILE))
+  if lease > (longest or LEASE) then
+    call('HSET', once, '^', text(lease))
+  end
   return token, few
 end
 
@@ -28,10 +35,10 @@ local function next_end()
   return score < NEVER and math.max(score - millis(), 1) or -1
 end
 
--- Make leases last as long as the count.
+-- Make leases last as long as the count. Another name that has permits there may have another end.
 local function share_end()
   local ttl = call('PTTL', lock)
-  if ttl > 0 then
+  if ttl > 0 and not has_twin() then
     call('PEXPIRE', leases, ttl)
   else
     call('PERSIST', leases)
@@ -48,11 +55,12 @@ local function grant(ids)
   return { 1, token, few, more, next_end() }
 end
 
-local left = reclaim(ARGV[9])
+local left, _, out = reclaim(ARGV[9])
 if not left then
   return { -1 }
 end
-local ids, told = ids_of(owner, permits), recall(owner)
+local ids, told = ids_of(lock, owner, permits), nil
+told, all, longest = recall_with(owner, '=', '^')
 local found = present(leases, ids)
 if told and told[1] == 0 then -- it was given up
   return { 0, -1, 1 }
@@ -68,6 +76,9 @@ if #found > 0 then
 end
 local others, refused = turn_of(owner, permits, left, next_end)
 if refused then
+  if all and left + out < all and missing(left, out) > 0 then
+    note(missing(left, out))
+  end
   return refused
 end
 local granted = grant(ids)

@@ -5,9 +5,12 @@
 --   setpermits  make number the total, including permits that are out. Value: the permits left, below 0 when too many
 --               are out
 --   add         number more, or fewer. Value: the permits left. As with Redisson, the key loses its TTL
+--   reclaim     give back permits that are missing for the longest lease and number ms more. Value: how many came back
 --   count, acquired, permits    value: the permits left, those that are out, both
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
+--@include semaphore/sem_total.lua
+--@include permit_ids.lua
 local turns = KEYS[5]
 --@include shared/turns.lua
 --@include semaphore/sem_turns.lua
@@ -22,29 +25,47 @@ local function read()
   if what == 'count' then
     return { 1, left + ended }
   end
+  out = own(out)
   return { 1, what == 'acquired' and out - ended or there and left + out or 0 }
 end
 
--- The permits left and whether anything changed.
+-- A holder whose lease the server has lost may believe in it until the lease ends.
+local function give_missing(left, there, out)
+  local gap = there and missing(left, out) or 0
+  local longest = tonumber(call('HGET', once, '^') or 30000)
+  if gap <= 0 or note(gap) + longest + number > millis() then
+    return 0, false
+  end
+  call('HDEL', once, '?')
+  left = call('INCRBY', lock, text(gap))
+  announce_all(channel, left, left, left)
+  return gap, true
+end
+
+-- The value that each operation answers, whether anything changed, and the total then, as far as it is known.
 local function change(left, there, out)
+  if what == 'reclaim' then
+    return give_missing(left, there, out)
+  end
   if what == 'add' then
     call('SET', lock, text(left + number))
     call('PERSIST', leases)
     announce_all(channel, number, number, left + number)
-    return left + number, true
+    return left + number, true, (there and (total() or left + own(out)) or own(out)) + number
   end
-  if not there then
-    call('SET', lock, text(number))
-    announce_all(channel, number, number, number)
-    return number, true
+  if not there then -- permits may be out: of a count that was lost
+    local left_now = number - own(out)
+    call('SET', lock, text(left_now))
+    announce_all(channel, number, number, left_now)
+    return left_now, true, number
   end
-  local more = number - left - out
+  local more = number - left - own(out)
   if what == 'set' or more == 0 then
     return left, false
   end
   call('INCRBY', lock, text(more))
   announce_all(channel, number, number, left + more)
-  return left + more, true
+  return left + more, true, number
 end
 
 if what == 'count' or what == 'acquired' or what == 'permits' then
@@ -58,7 +79,10 @@ local told = recall(id)
 if told then
   return told
 end
-local value, changed = change(left, there, out)
+local value, changed, all = change(left, there, out)
+if all then
+  keep_total(all)
+end
 if changed then
   remember(id, 1, value, WHILE)
 end

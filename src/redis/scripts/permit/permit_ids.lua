@@ -1,6 +1,24 @@
 -- A permit that is out is a member of Redisson's zset: 16 raw bytes, its score the end of the lease in ms since the epoch. Ours
 -- are made of the wire id "uuid:number": 10 bytes of the uuid, then number, number - 1 and so on in 6 bytes.
+-- In Redisson's layout the names k and {k} share that zset. So in the ids of {k} the highest bit of byte 9 is changed: it
+-- is 1 in every uuid.
 local NEVER = 922337203685477
+
+-- The other name that shares the zset of this one, and whether this is the one in braces. nil: there is none.
+local function twin_of(name)
+  local inner = name:match('^{([^{]+)}$')
+  if inner then
+    return inner, true
+  end
+  return not name:find('{', 1, true) and '{' .. name .. '}' or nil, false
+end
+
+-- Whether an id is one of ours of the name in braces; nil for ids of others. Byte 7 begins with the version of our uuids.
+local function of_braces(id)
+  if #id == 16 and math.floor(id:byte(7) / 16) == 8 then
+    return id:byte(9) < 128
+  end
+end
 
 local function bytes(hex)
   return (hex:gsub('%x%x', function(two)
@@ -8,11 +26,14 @@ local function bytes(hex)
   end))
 end
 
-local function ids_of(owner, permits)
+local function ids_of(name, owner, permits)
   local uuid, number = owner:match('^(.*):(%d+)$')
-  local start, ids = uuid:gsub('-', ''):sub(1, 20), {}
+  local start, ids = bytes(uuid:gsub('-', ''):sub(1, 20)), {}
+  if select(2, twin_of(name)) then
+    start = start:sub(1, 8) .. string.char((start:byte(9) + 128) % 256) .. start:sub(10)
+  end
   for i = 1, tonumber(permits) do
-    ids[i] = bytes(start .. string.format('%012x', number - i + 1))
+    ids[i] = start .. bytes(string.format('%012x', number - i + 1))
   end
   return ids
 end

@@ -6,6 +6,7 @@
 -- process stays in line
 --@include semaphore/sem_counter.lua
 --@include semaphore/sem_once.lua
+--@include semaphore/sem_total.lua
 --@include permit_ids.lua
 local turns = KEYS[5]
 --@include shared/turns.lua
@@ -15,7 +16,7 @@ local now_left = pool()
 if not now_left then
   return -1
 end
-local rest, ids = tonumber(ARGV[4]), ids_of(ARGV[1], ARGV[6])
+local rest, ids = tonumber(ARGV[4]), ids_of(lock, ARGV[1], ARGV[6])
 local found, lowest = present(leases, ids)
 
 -- A request for the id may still be under way, so for a while it gets nothing. This must not be the first write.

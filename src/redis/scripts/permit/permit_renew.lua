@@ -6,7 +6,7 @@
 local kept = {}
 for row = 1, #KEYS / 2 do
   local leases, lease, permits = KEYS[2 * row], ARGV[3 * row - 1], ARGV[3 * row]
-  local ids = ids_of(ARGV[3 * row - 2], permits)
+  local ids = ids_of(KEYS[2 * row - 1], ARGV[3 * row - 2], permits)
   local found, lowest = present(leases, ids)
   kept[row] = 0
   if #found == #ids and lowest > millis() then

@@ -10,6 +10,8 @@
 --   count    value: the permits left
 --@include sem_counter.lua
 --@include sem_once.lua
+--@include sem_total.lua
+--@include sem_holders.lua
 local turns = KEYS[6]
 --@include shared/turns.lua
 --@include sem_turns.lua
@@ -21,17 +23,36 @@ local function since()
   return '(' .. text(millis() - number)
 end
 
--- Remove a holder. Returns the permits it gives back: none when its id is not in taken any more. For a while the id
--- gets nothing.
+-- Remove a holder. Returns the permits it gives back. For a while the id gets nothing.
 local function bury(one)
   local permits, owner = one:match('^(%d+) (.*)$')
-  call('ZREM', KEYS[5], one)
-  local gone = call('ZREM', KEYS[4], owner)
+  local gone = call('ZREM', KEYS[5], one)
+  call('ZREM', KEYS[4], owner, one)
   remember(owner, 0, 0, WHILE)
   return gone * permits
 end
 
+-- The server has lost holders: those of taken that live say so with their next renewal. Until then they are presumed to
+-- have lived now, with their lease or a longer one.
+local function presume()
+  if call('ZCOUNT', KEYS[4], '-inf', '(9e15') <= call('ZCOUNT', KEYS[5], '-inf', '+inf') then
+    return
+  end
+  local about, all = {}, call('ZRANGE', KEYS[4], 0, -1, 'WITHSCORES')
+  for i = #all - 1, 1, -2 do -- the highest scores come first: they tell about the others
+    local one, score = all[i], tonumber(all[i + 1])
+    if score >= ABOUT then
+      about[one:match(' (.*)$')] = { one, score - ABOUT }
+    else
+      local told = about[one] or { holder(one, 1), PRESUMED }
+      call('ZADD', KEYS[5], 'NX', text(millis() + told[2]), told[1])
+    end
+  end
+  call('PEXPIRE', KEYS[5], YEAR)
+end
+
 local function reclaim(there)
+  presume()
   local back, dead = 0, call('ZRANGEBYSCORE', KEYS[5], '-inf', since(), 'LIMIT', 0, MOST)
   for i = 1, #dead do
     back = back + bury(dead[i])
@@ -44,13 +65,15 @@ local function reclaim(there)
   return back, true
 end
 
--- The value that each operation answers, and whether anything changed.
+-- The value that each operation answers, whether anything changed, and the total then, as far as it is known.
 local function change(left, there)
+  local all = (what == 'add' or what == 'drain') and total()
   if what == 'add' then
+    all = there and all and all + number or not there and number + held(KEYS[5])
     left = left + number
     call('SET', lock, text(left))
     announce_all(channel, left, left, left)
-    return left, true
+    return left, true, all
   end
   if what == 'reclaim' then
     return reclaim(there)
@@ -59,14 +82,15 @@ local function change(left, there)
     if there then
       call('SET', lock, '0')
     end
-    return left, there
+    return left, there, there and all and all - left
   end
   if there then
     return left, false
   end
-  call('SET', lock, number)
-  announce_all(channel, number, tonumber(number), tonumber(number))
-  return tonumber(number), true
+  left = number - held(KEYS[5]) -- permits may be out: of a count that was lost
+  call('SET', lock, text(left))
+  announce_all(channel, left, left, left)
+  return left, true, tonumber(number)
 end
 
 local function answer(reply)
@@ -87,7 +111,13 @@ local told = recall(id)
 if told then
   return answer(told)
 end
-local value, changed = change(left, there)
+if not there then
+  left, there = mend(held(KEYS[5]))
+end
+local value, changed, all = change(left, there)
+if all then
+  keep_total(all)
+end
 if changed then
   remember(id, 1, value, WHILE)
 end

@@ -4,17 +4,21 @@
 -- for the owner may still be under way, permits, stays: "1" where the process stays in line
 --@include sem_counter.lua
 --@include sem_once.lua
+--@include sem_total.lua
 --@include sem_holders.lua
 local taken, holders, turns = KEYS[4], KEYS[5], KEYS[6]
 --@include shared/turns.lua
 --@include sem_turns.lua
-local left = count()
+local left, there = count()
 if not left then
   return -1
+elseif not there then
+  left = mend(held(holders))
 end
 -- A full server refuses a command that may take memory, but only as the first write of a script. ZREM takes none.
-local gone = call('ZREM', taken, ARGV[1])
-call('ZREM', holders, holder(ARGV[1], ARGV[6]))
+local mine = holder(ARGV[1], ARGV[6])
+local gone = call('ZREM', taken, ARGV[1], mine)
+gone = math.min(gone + call('ZREM', holders, mine), 1) -- one of them may be lost
 local left_line = leave_unless(ARGV[7], ARGV[1])
 if gone == 1 then
   left = call('INCRBY', lock, ARGV[6])
