@@ -444,6 +444,19 @@ def test_only_one_pair_of_braces_is_marked(redis: Client, name: str) -> None:
     assert (hold.members(name) != hold.members()) == (name == "{k}")
 
 
+# ---- clocks of Java hosts
+
+
+@pytest.mark.parametrize("fast, taken_away", [(LEASE - 5000, False), (LEASE + 1000, True)])
+def test_how_fast_a_clock_of_javas_may_be(wire: PermitWire, fast: int, taken_away: bool) -> None:
+    """The limit that docs/kinds.md states. A holder whose permit was taken away hears it with its next renewal."""
+    java, hold = JavaPermits(wire.redis, fast_ms=fast), Hold()
+    wire.change("set", 1)
+    assert wire.acquire(hold)[0] == 1
+    assert isinstance(java.try_acquire(lease=LEASE), list) == taken_away
+    assert wire.renew((hold, LEASE)) == [0 if taken_away else 1]
+
+
 # ---- keys that the server lost
 
 
