@@ -781,6 +781,7 @@ class Play:
 
     def end(self) -> None:
         """All return what they hold: the permits are as many as were put in."""
+        self.model.mend()  # with the first release
         left, still = self.model.left or 0, sum(hold.permits for hold in self.held)
         for hold in self.held:
             self.release(hold)
