@@ -469,6 +469,17 @@ ALL_REPLICAS = (
     )),
 )  # fmt: skip
 
+# Found by test_e03_a_wait_goes_on_until_its_own_time_is_over of test_replicas.py.
+IMPATIENT = Mutant(564, "a wait ends at the first grant that is not confirmed", edits=(
+    ("engine/exchange.c", "    if (answer->refused)\n        restore_want(m);\n    dli_mutex_end_waiting(m, answer->status, 1);",
+     "    if (answer->refused)\n        restore_want(m);\n    dli_mutex_end_waiting(m, answer->status, 0);"),
+))  # fmt: skip
+
+# Found by test_faults_quorum.py.
+OWN_TIME = Mutant(563, "each server's tokens count from its own time", edits=(
+    ("redis/quorum/election.c", "        exchange->clock = dli_membership_clock(round->lane);\n", ""),
+))  # fmt: skip
+
 # The same defects on a cluster, and two of the way there. test_replicas_cluster.py must find them.
 CLUSTER_REPLICAS = (
     *REPLICAS,

@@ -6,13 +6,16 @@ proxies of their own. Clients then write the servers differently, so they give t
 """
 from __future__ import annotations
 
+import pathlib
 import random
 import urllib.parse
 from typing import Any, Callable, Iterator
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Client, now, until
+from harness.build import BUILD, ROOT
 from harness.faults import times
 from harness.proxy import Proxy
 from harness.quorum import Quorum, Skewed, url_of
@@ -397,6 +400,41 @@ def test_g09_tokens_grow(new_agent: Make, new_proxy: Make, quorum: Quorum, grant
     assert all(before < after for before, after in zip(tokens, tokens[1:]))
     fired = sum(proxy.up.fired["hold"] for seen in clients for proxy in seen.proxies)
     assert fired > held / 2
+
+
+def test_g09_tokens_grow_over_a_server_that_forgets(new_agent: Make, new_quorum: Make) -> None:
+    """One clock is fast, and one server forgets its counters. Their quarantine outlasts leases; counters are not ahead of the clocks of
+    most servers, so a new one begins above all before.
+    """
+    quorum = new_quorum(5, of=Skewed)
+    quorum.nodes[0].jump(60_000)
+    some = {"lease_ms": 1500, "quarantine_ms": 1500, "command_timeout_ms": 20_000, "quorum": 3}
+    first, second = new_agent().open(quorum, **some), new_agent().open(quorum, **some)
+    first.provision(10_000).ok
+    second.ping(10_000).ok
+
+    def grant(client: Any, silent: list[int]) -> int:
+        for i in silent:
+            quorum.nodes[i].pause()
+        token = client.lock("lock").acquire(1, 60_000, timeout=90).ok.token
+        client.lock("lock").release(1).ok
+        for i in silent:
+            quorum.nodes[i].resume()
+        return token
+
+    before = grant(first, [3, 4])
+    quorum.nodes[2].restart()
+    assert quorum.tokens("lock")[2] == 0
+    after = grant(second, [0, 1])
+    assert after > before
+    assert grant(first, []) > after
+
+
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+def test_g09_mutant(new_agent: Make, new_quorum: Make, tmp_path: pathlib.Path) -> None:
+    preload = str(mutants.library(ROOT, BUILD, tmp_path, mutants.OWN_TIME))
+    with pytest.raises(AssertionError, match=r"\d+ > \d+"):
+        test_g09_tokens_grow_over_a_server_that_forgets(lambda: new_agent(LD_PRELOAD=preload), new_quorum)
 
 
 # ---- G-10: two views of the quorum's members

@@ -186,16 +186,19 @@ def test_turns_of_processes(new_agent: Make, family: Family) -> None:
 
 def test_a_pushed_grant_is_not_believed(agent: Agent, new_agent: Make, family: Family) -> None:
     """The release grants the lock to the waiter, and no replica gets it: the waiter does not have it."""
-    holder, waiter = agent.open(family.primary, lease_ms=LEASE).lock("pushed"), opened(new_agent(), family.primary).lock("pushed")
+    client = opened(new_agent(), family.primary, command_timeout_ms=300)
+    holder, waiter = agent.open(family.primary, lease_ms=LEASE).lock("pushed"), client.lock("pushed")
     got(holder, 1)
     wait = waiter.start("acquire", 2, -1, thread=1)
     until(lambda: holder.inspect().ok.event.waiters == 1)
     with asleep(*family.replicas):
         holder.release(1).ok
         until(lambda: family.primary.command("EXISTS", "pushed") == 1)  # granted by the release
-        assert wait.answer().status == "NOT_REPLICATED"
-        until(lambda: family.primary.command("EXISTS", "pushed") == 0)
-    got(waiter, 2)
+        before = client.counters()["commands"]
+        until(lambda: client.counters()["commands"] >= before + 3)  # it asks, and the answer is not confirmed
+        assert waiter.state(2) == "WAITING" and not wait.ready()
+    wait.answer().ok
+    assert all(replica.command("EXISTS", "pushed") for replica in family.replicas)
 
 
 def test_without_the_right_to_wait(agent: Agent, family: Family) -> None:
@@ -270,6 +273,22 @@ def test_e03_short(agent: Agent, family: Family, rounds: int) -> None:
     assert client.counters()["lost"] == 0
 
 
+def test_e03_a_wait_goes_on_until_its_own_time_is_over(agent: Agent, family: Family) -> None:
+    """A replica that is away may come back; when it does not, the message says why."""
+    client = opened(agent, family.primary, command_timeout_ms=300)
+    lock = client.lock("patient")
+    with asleep(family.replicas[0]):
+        answer = lock.acquire(1, 1500, timeout=30)
+        assert answer.status == "NOT_REPLICATED" and "1 of 2" in answer.message
+        until(lambda: family.primary.command("EXISTS", "patient") == 0)
+        wait = lock.start("acquire", 1, 60_000, thread=1)
+        before = client.counters()["commands"]
+        until(lambda: client.counters()["commands"] >= before + 5)  # it was refused, and asks again
+        assert lock.state(1) == "WAITING"
+    token = wait.answer().ok.token
+    assert token > 0 and all(replica.command("EXISTS", "patient") for replica in family.replicas)
+
+
 def test_e03_the_next_in_line_is_not_forgotten(new_agent: Make, family: Family) -> None:
     """A grant that is taken back goes to the next in line, as in any release."""
     hasty, patient = opened(new_agent(), family.primary).lock("next"), new_agent().open(family.primary).lock("next")
@@ -306,6 +325,24 @@ def test_e04_the_other_replica_is_promoted(new_agent: Make, new_server: Make, ro
             assert theirs.acquire(2, 0).status == "QUARANTINED"
         got(theirs, 2)
         assert (lock.state(1) in HOLDS) == (quarantine == 0)
+
+
+def test_l2_control_a_primary_that_restarts_empty(new_agent: Make, family: Family) -> None:
+    """L2 ends where the primary's memory does: its replicas forget with it. With the quarantine, L2q, nobody is granted a held lock."""
+    for quarantine in (LEASE, 0):
+        mine = opened(new_agent(), family.primary, renew="no", lease_ms=LEASE, quarantine_ms=quarantine)
+        if quarantine:
+            mine.provision(5000).ok
+        lock = mine.lock(f"empty{quarantine}")
+        got(lock, 1)
+        family.primary.restart()
+        theirs = opened(new_agent(), family.primary, "none", quarantine_ms=quarantine).lock(f"empty{quarantine}")
+        if quarantine:
+            assert theirs.acquire(2, 0).status == "QUARANTINED"
+            family.settle()
+            continue
+        got(theirs, 2)
+        assert lock.state(1) in HOLDS  # both
 
 
 # ---- E-05: replicas come and go
@@ -667,6 +704,13 @@ def test_mutant(mutant: mutants.Mutant, new_agent: Make, family: Family, tmp_pat
     agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant)))
     with pytest.raises(AssertionError, match="'OK' == 'NOT_REPLICATED'"):
         test_what_replicas_that_sleep_do_not_confirm(agent, family)
+
+
+@pytest.mark.house  # as above
+def test_mutant_of_a_wait(new_agent: Make, family: Family, tmp_path: pathlib.Path) -> None:
+    agent = new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutants.IMPATIENT)))
+    with pytest.raises(AssertionError):
+        test_e03_a_wait_goes_on_until_its_own_time_is_over(agent, family)
 
 
 @pytest.mark.house  # as above

@@ -260,18 +260,20 @@ static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
     m->active->probe_at = now + pause / 2 + dli_mutex_jitter(m, pause / 2);
 }
 
-/* The lock was granted, but not confirmed by enough servers. It is given back, and all waiting claims end. */
+/*
+ * The lock was granted, but not confirmed by enough servers. A mere try ends, and the grant is given back. Others ask
+ * again by the same id, which is safe: replicas may be back before their time is over.
+ */
 static void unconfirmed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)
 {
-    m->active->failure = answer->status;
-    m->active->probe_at = now;
+    retry_later(m, answer->status, now);
     if (m->active->sent.wish.drop && m->active->sent.wish.drop == m->active->drop.number && !answer->refused)
         dropped(m, answer);
     if (!still_wanted(m) || dli_mutex_owned(m))
         return;
     if (answer->refused)
         restore_want(m);
-    dli_mutex_end_waiting(m, answer->status, 0);
+    dli_mutex_end_waiting(m, answer->status, 1);
 }
 
 static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t now)

@@ -62,6 +62,7 @@ struct dli_exchange {
     char back[DLI_OWNER_MAX];  /* with wish.first: the owner that gets the hold back */
     uint64_t proof;            /* of the place in line: a message that grants it repeats this; see base/proof.h */
     int64_t keep_ms;           /* how long the store remembers tokens of an idle name */
+    int64_t clock;             /* the time that tokens count from, in microseconds since 1970; 0: the server's own */
     int64_t delay;             /* added to the lease */
     int64_t lives;             /* a hold without a lease: the next renewal comes within this time; 0: it has a lease */
     struct dli_answer answer;  /* the result; repeats status and sent */

@@ -4,9 +4,11 @@
  */
 #include "commands.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "args.h"
+#include "base/text.h"
 #include "list.h"
 
 enum { MS = 1000, ABOUT = 3 };
@@ -19,6 +21,7 @@ struct encoder {
     const struct dli_request *request;
     const struct dli_wish *wish;
     char want[DLI_ID_MAX], drop[DLI_ID_MAX], key[DLI_HOLD_KEY_MAX], served[DLI_NEXT_TEXT], ticket[DLI_TICKET_MAX];
+    char keep[48];
     struct dli_args args;
 };
 
@@ -41,6 +44,12 @@ static void add_listening(struct dli_args *args, const struct dli_wish *wish)
     dli_args_number(args, args->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening);
 }
 
+static const char *keep_at(struct encoder *encoder, const struct dli_exchange *exchange)
+{
+    dli_print(encoder->keep, sizeof encoder->keep, "%" PRId64 "@%" PRId64, exchange->keep_ms, exchange->clock);
+    return encoder->keep;
+}
+
 static void add_try(struct encoder *encoder)
 {
     const struct dli_exchange *exchange = &encoder->request->exchange;
@@ -53,7 +62,10 @@ static void add_try(struct encoder *encoder)
     dli_args_number(args, wish->mode);
     add_listening(args, wish);
     dli_args_number(args, wish->beat / MS);
-    dli_args_number(args, exchange->keep_ms);
+    if (exchange->clock)
+        dli_args_text(args, keep_at(encoder, exchange));
+    else
+        dli_args_number(args, exchange->keep_ms);
     if (wish->mode == DLI_MODE_TRY) /* it does not stand in line: no message can grant it anything */
         dli_args_number(args, wish->seq);
     else

@@ -348,17 +348,18 @@ static int from_shard(const struct dli_reply *reply)
 static dlock_status decode_join(const struct dli_reply *reply, struct dli_request *request)
 {
     struct dli_join *join = request->own;
-    int64_t sharded;
+    int64_t sharded, clock;
 
     join->sharded = from_shard(reply);
     if (join->sharded)
         return DLOCK_OK;
-    if (reply->type != DLI_REPLY_ARRAY || reply->size != 3 || reply->items[0].type != DLI_REPLY_TEXT ||
-        !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT)
+    if (reply->type != DLI_REPLY_ARRAY || reply->size != 4 || reply->items[0].type != DLI_REPLY_TEXT ||
+        !integer_at(reply, 1, &sharded) || reply->items[2].type != DLI_REPLY_TEXT || !integer_at(reply, 3, &clock))
         return unexpected(request->reason);
     dli_escape(join->run_id, sizeof join->run_id, reply->items[0].text, reply->items[0].size);
     dli_escape(join->stands, sizeof join->stands, reply->items[2].text, reply->items[2].size);
     join->sharded = sharded == 1;
+    join->clock = clock;
     return DLOCK_OK;
 }
 

@@ -25,7 +25,18 @@ static void request_votes(struct dli_round *round)
         exchange->wish.drop = 0;
         exchange->wish.mode = DLI_MODE_TRY;
         exchange->wish.listening = 0;
+        exchange->clock = dli_membership_clock(round->lane);
         dli_share_send(share, 0);
+    }
+}
+
+/* Too few servers have said who they are and what time it is: the others' reasons are the round's. */
+static void request_none(struct dli_round *round)
+{
+    for (int i = 0; i < round->election.count; i++) {
+        round->share[i].reason = round->lane->membership[i].reason;
+        round->share[i].over = round->share[i].reason.code != DLOCK_OK;
+        dli_election_failed(&round->election, i, 0);
     }
 }
 
@@ -53,8 +64,12 @@ void dli_election_round_go(struct dli_round *round, int64_t now)
         return;
     }
     round->waits = 0;
-    if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK)
-        request_votes(round);
+    if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK) {
+        if (dli_membership_clock(round->lane))
+            request_votes(round);
+        else
+            request_none(round);
+    }
     round->busy--;
 }
 

@@ -81,6 +81,9 @@ struct dli_membership {
     int index;
     int querying, answered; /* a query is under way; one has ended, well or not */
     int good;
+    int timed;     /* its clock is known */
+    int64_t ahead; /* of dli_now, in microseconds */
+    int64_t asked_at;
     int64_t joined_at, failures; /* when it joined; node.failures at the last query, -1: query again */
     dlock_error reason;          /* of the last query */
     struct dli_join join;        /* what the query asks, and its answer */
@@ -101,6 +104,7 @@ struct dli_lane {
     int undoing;             /* releases that will be tried again */
     int stirred;             /* something was pushed after a node's last step */
     unsigned failed_queries; /* bit i: the query to node i failed at once, and the rounds do not know yet */
+    int64_t clock;           /* the quorum's time, the same for all votes of a step; 0: not yet */
     int met;                 /* all nodes have answered a query, or their time is over */
     uint64_t noise;
     struct dli_membership membership[DLI_VOTERS_MAX];
@@ -256,8 +260,18 @@ void dli_membership_query(struct dli_lane *lane, int64_t now);
 /* Tell the rounds of nodes that could not be queried. */
 void dli_membership_judge(struct dli_lane *lane);
 
-/* 1 once all nodes have answered, or half of the time from since to deadline has passed. *at: when that is. */
+/*
+ * 1 once all nodes have answered, and the clocks of so many as must agree are known, or half of the time from since to
+ * deadline has passed. *at: when that is.
+ */
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at);
+
+/*
+ * The quorum's time, for tokens: the median of the clocks of its servers, so that it is right while most of them are. In
+ * microseconds since 1970; 0: too few clocks are known. A server's own time would do until it is fast: then its counter
+ * is ahead of what a server that has forgotten its own begins with.
+ */
+int64_t dli_membership_clock(struct dli_lane *lane);
 
 /* DLOCK_INVALID_QUORUM, with the reason in box, when a node may not vote with the others. */
 dlock_status dli_quorum_fits(struct dli_quorum *quorum, dlock_error *box);

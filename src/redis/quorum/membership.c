@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "sys/sys.h"
 
-enum { MS = 1000 };
+enum { MS = 1000, SLOW = 100000 };
 
 /* ---- the view of the quorum */
 
@@ -80,6 +80,46 @@ static void count_bad(struct dli_quorum *quorum)
     __atomic_store_n(&quorum->bad_nodes, bad, __ATOMIC_RELEASE);
 }
 
+/* The server read its clock between the query and its answer. A slow answer is worse than an earlier one. */
+static void note_clock(struct dli_membership *membership, int64_t now)
+{
+    int64_t took = now - membership->asked_at;
+
+    if (membership->timed && took > SLOW)
+        return;
+    membership->timed = 1;
+    membership->ahead = membership->join.clock - now + took / 2;
+}
+
+static int count_timed(const struct dli_lane *lane)
+{
+    int timed = 0;
+
+    for (int i = 0; i < lane->quorum->count; i++)
+        timed += lane->membership[i].timed;
+    return timed;
+}
+
+int64_t dli_membership_clock(struct dli_lane *lane)
+{
+    int64_t ahead[DLI_VOTERS_MAX];
+    int known = 0;
+
+    if (lane->clock || count_timed(lane) < lane->quorum->needed)
+        return lane->clock;
+    for (int i = 0; i < lane->quorum->count; i++) {
+        int at = known;
+
+        if (!lane->membership[i].timed)
+            continue;
+        for (; at > 0 && ahead[at - 1] > lane->membership[i].ahead; at--)
+            ahead[at] = ahead[at - 1];
+        ahead[at] = lane->membership[i].ahead;
+        known++;
+    }
+    return lane->clock = dli_now() + ahead[(known - 1) / 2];
+}
+
 static void membership_answered(struct dli_request *request)
 {
     struct dli_membership *membership = request->context;
@@ -94,6 +134,7 @@ static void membership_answered(struct dli_request *request)
         membership->failures = -1; /* the failure that caused the query is not over */
         return;
     }
+    note_clock(membership, dli_now());
     pthread_mutex_lock(&node->quorum->mutex);
     judge(node, request);
     count_bad(node->quorum);
@@ -159,6 +200,7 @@ static void query(struct dli_membership *membership, int64_t now)
     struct dli_request *request = membership->request;
 
     membership->querying = 1;
+    membership->asked_at = now;
     membership->failures = __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
     membership->reason.code = DLOCK_OK;
     request->verb = DLI_VERB_JOIN;
@@ -214,12 +256,14 @@ void dli_membership_query(struct dli_lane *lane, int64_t now)
 
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
-    int membership_answered = 0;
+    int membership_answered = 0, querying = 0;
 
     *at = since + (deadline - since) / 2;
-    for (int i = 0; i < lane->quorum->count; i++)
+    for (int i = 0; i < lane->quorum->count; i++) {
         membership_answered += lane->membership[i].answered;
+        querying += lane->membership[i].querying;
+    }
     if (membership_answered == lane->quorum->count || now >= *at)
         lane->met = 1;
-    return lane->met;
+    return lane->met && (count_timed(lane) >= lane->quorum->needed || !querying || now >= *at);
 }

@@ -163,6 +163,7 @@ static void step(struct dli_lane *lane, int64_t now)
 {
     const struct dli_quorum *quorum = lane->quorum;
 
+    lane->clock = 0;
     start_rounds(lane);
     dli_round_wake_all(lane, now, 0);
     for (int again = 0; again < 4; again++) {

@@ -28,6 +28,7 @@ struct dli_join {
     const char *space; /* the client's namespace, which has a view of its own; "": none */
     int64_t keep_ms;
     char run_id[48]; /* results */
+    int64_t clock;   /* the server's time, in microseconds since 1970 */
     int sharded;
     char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
 };

@@ -28,7 +28,7 @@ end
 
 -- A counter that MGET may not read, or that is of another type, is read by tokens().
 local counts, time = redis.pcall('MGET', unpack(fences)), call('TIME')
-local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[6])
+local micros, lease, block, keep = time[1] * 1000000 + time[2], ARGV[1], tonumber(ARGV[2]), ARGV[6]
 return each(function(i)
   local lock, token, few = KEYS[i * SIZE - SIZE + 1], tokens(fences[i], micros, block, keep, counts[i])
   call('HSET', lock, ARGV[5 * i + 2], '1')

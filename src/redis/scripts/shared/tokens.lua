@@ -9,8 +9,14 @@
 -- clock lives for longer, because a new one begins at the time. A counter without an end, as Redisson makes it, stays
 -- so. This is checked at each grant, because a MultiLock of Redisson ends the counter with its own lease.
 -- count: the value of the counter, if the caller knows it.
+-- keep: in a vote "keep@time", the quorum's time, which stands for this server's: a fast server's counter would be ahead
+-- of the others' time, and a server that has forgotten its counters begins at that.
 local function tokens(fence, micros, block, keep, count)
   local call, last, got, lasts, before, left = redis.call, micros, 1, tonumber(keep), nil, nil
+  if not lasts then
+    keep, micros = keep:match('^(%d+)@(%d+)$')
+    lasts, last, micros = tonumber(keep), tonumber(micros), tonumber(micros)
+  end
   block = tonumber(block)
   count = count or call('GET', fence)
   if count then
