@@ -15,6 +15,7 @@ enum { SPLITS = 5, QUARANTINE_PAUSE = 200000 };
 
 static void request_votes(struct dli_round *round)
 {
+    int64_t clock = dli_membership_clock(round->lane);
     int i;
 
     while ((i = dli_election_ask(&round->election)) >= 0) {
@@ -25,17 +26,23 @@ static void request_votes(struct dli_round *round)
         exchange->wish.drop = 0;
         exchange->wish.mode = DLI_MODE_TRY;
         exchange->wish.listening = 0;
-        exchange->clock = dli_membership_clock(round->lane);
+        exchange->clock = clock > 0 ? clock : 1;
         dli_share_send(share, 0);
     }
 }
 
-/* Too few servers have said who they are and what time it is: the others' reasons are the round's. */
-static void request_none(struct dli_round *round)
+/*
+ * Too few servers have said who they are and what time it is: the attempt cannot win. Only those that have are asked, so
+ * that the error says what each says. Their counters count from nothing, not from a clock that may be wrong.
+ */
+static void leave_out(struct dli_round *round)
 {
     for (int i = 0; i < round->election.count; i++) {
+        if (round->lane->membership[i].timed)
+            continue;
         round->share[i].reason = round->lane->membership[i].reason;
         round->share[i].over = round->share[i].reason.code != DLOCK_OK;
+        round->election.voter[i].requested = 1;
         dli_election_failed(&round->election, i, 0);
     }
 }
@@ -65,10 +72,9 @@ void dli_election_round_go(struct dli_round *round, int64_t now)
     }
     round->waits = 0;
     if (dli_quorum_fits(round->lane->quorum, NULL) == DLOCK_OK) {
-        if (dli_membership_clock(round->lane))
-            request_votes(round);
-        else
-            request_none(round);
+        if (!dli_membership_clock(round->lane))
+            leave_out(round);
+        request_votes(round);
     }
     round->busy--;
 }
