@@ -96,9 +96,12 @@ def test_again_of_one_that_cannot_be(redis_server: Server) -> None:
 
 def test_join(redis_server: Server) -> None:
     redis = redis_server.command
-    run_id, sharded, view = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)
+    run_id, sharded, view, time = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)
     assert len(run_id) == 40 and sharded == 0 and view == b"3 of 5"
-    assert script(redis_server, "join", ["dlock_quorum"], "2 of 3", 90_000) == [run_id, 0, b"3 of 5"]
+    *answer, later = script(redis_server, "join", ["dlock_quorum"], "2 of 3", 90_000)
+    assert answer == [run_id, 0, b"3 of 5"]
+    seconds, micros = (int(part) for part in redis("TIME"))
+    assert 0 < time < later < seconds * 1_000_000 + micros
     assert redis("PTTL", "dlock_quorum") <= 60_000
     script(redis_server, "join", ["dlock_quorum"], "3 of 5", 90_000)
     assert redis("PTTL", "dlock_quorum") > 80_000
