@@ -784,9 +784,9 @@ def a_longer_lease_than_the_client_was_told(world: World) -> Iterator[Answer]:
 
 @way("NOT_REPLICATED")
 def a_server_without_replicas(world: World) -> Iterator[Answer]:
-    client = world.open(replicas=1)
+    client = world.open(replicas=1, command_timeout_ms=300)
     yield client.lock("the lock").acquire(1, 0)
-    yield client.lock("the lock").acquire(1, -1)
+    yield client.lock("the lock").acquire(1, 1500)
     yield client.multi(client.lock("the lock")).acquire(1, 0)
 
 
