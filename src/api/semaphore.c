@@ -116,8 +116,7 @@ dlock_status dlock_semaphore_submit_drain(dlock_lock *lock, int64_t tag, dlock_e
 /* Permits with a lease come back by themselves. On Redis the server may lose them, and its count does not tell. */
 static int may_reclaim(const dlock_lock *lock)
 {
-    return is_plain_semaphore(lock) ||
-           (is_semaphore(lock) && dli_store_can(lock->entry->client->store, DLI_CAN_MISS));
+    return is_plain_semaphore(lock) || (is_semaphore(lock) && dli_store_can(lock->entry->client->store, DLI_CAN_MISS));
 }
 
 static dlock_status reclaim(dlock_lock *lock, int64_t silent_ms, struct dli_operation **operation, dlock_error *reterr)
@@ -178,7 +177,8 @@ static void permit_id(const struct dli_entry *entry, int64_t number, char out[33
         if (*at != '-')
             out[size++] = *at;
     if (is_braced(entry->name.text, entry->name.size))
-        out[16] = (char)(out[16] >= 'a' ? out[16] - 'a' + '2' : out[16] - '8' + '0'); /* 8 to b: the variant of a uuid */
+        out[16] =
+            (char)(out[16] >= 'a' ? out[16] - 'a' + '2' : out[16] - '8' + '0'); /* 8 to b: the variant of a uuid */
     snprintf(out + size, 33 - (size_t)size, "%012" PRIx64, (uint64_t)number & UINT64_C(0xffffffffffff));
 }
 

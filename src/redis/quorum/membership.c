@@ -117,7 +117,9 @@ int64_t dli_membership_clock(struct dli_lane *lane)
         ahead[at] = lane->membership[i].ahead;
         known++;
     }
-    return lane->clock = dli_now() + ahead[(known - 1) / 2];
+    if (known > 0)
+        lane->clock = dli_now() + ahead[(known - 1) / 2];
+    return lane->clock;
 }
 
 static void membership_answered(struct dli_request *request)
