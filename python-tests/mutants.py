@@ -989,7 +989,7 @@ WORLDS = (
         ("zookeeper/search.c", "for (int i = all->count - 1; i >= 0 && !found; i--) {", "for (int i = 0; i < all->count && !found; i++) {"),
         ("zookeeper/search.c", "    dli_zk_again(job, dli_zk_search);\n}", "    dli_zk_again(job, job->value < 0 ? dli_zk_search : dli_zk_create);\n}"),
     )),
-    Mutant(886, "a release is given up when the lease is over, though the session lives", first=1541, world="zookeeper", edits=(
+    Mutant(886, "a release is given up when the lease is over, though the session lives", first=3701, world="zookeeper", edits=(
         ("zookeeper/open.c", "DLI_CAN_GATE | DLI_CAN_KEEP,", "DLI_CAN_GATE,"),
     )),
     Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", first=4001, edits=(
