@@ -953,7 +953,7 @@ WORLDS = (
     Mutant(854, "a release deletes whatever is first in the line", world="etcd", edits=(
         ("etcd/drop.c", "dli_etcd_encode_delete(&job->call.out, key)", "dli_etcd_encode_delete(&job->call.out, dli_etcd_prefix(job->request.place))"),
         ("etcd/codec/messages.c", "    request.key = dli_etcd_data(key);\n    return dli_etcd_pack(out, &request.base);",
-         "    static char end[2048];\n    memcpy(end, key.bytes, key.size);\n    end[key.size - 1]++;\n    request.key = dli_etcd_data(key);\n"
+         "    static char end[2048];\n    __builtin_memcpy(end, key.bytes, key.size);\n    end[key.size - 1]++;\n    request.key = dli_etcd_data(key);\n"
          "    request.range_end = dli_etcd_data((struct dli_etcd_bytes){end, key.size});\n    return dli_etcd_pack(out, &request.base);"),
     )),
     Mutant(855, "a grant is given without a read of its own key", world="etcd", edits=(
@@ -992,7 +992,7 @@ WORLDS = (
     Mutant(886, "a release is given up when the lease is over, though the session lives", first=3701, world="zookeeper", edits=(
         ("zookeeper/open.c", "DLI_CAN_GATE | DLI_CAN_KEEP,", "DLI_CAN_GATE,"),
     )),
-    Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", first=4001, edits=(
+    Mutant(887, "a session counts from a heartbeat that only the member has heard of", world="zookeeper", first=7001, edits=(
         ("zookeeper/heartbeat.c", "stamp - session->timeout / NEAR &&", "stamp &&"),
         ("zookeeper/heartbeat.c", "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);",
          "    session->ask_at = call->sent_at + session->timeout / BEATS;\n    confirm(session, call->sent_at);\n    session->since = call->sent_at;"),
