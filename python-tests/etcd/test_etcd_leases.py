@@ -161,13 +161,16 @@ def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, ro
         assert old.process
         client, other = new_agent().open(old, lease_ms=4000, command_timeout_ms=1000), new_agent().open(etcd, lease_ms=4000)
         token = client.lock("job").acquire(1, 10_000).ok.token
+        written = other.lock("written")
         waiting = other.lock("job").start("acquire", 1, -1)
         until(lambda: len(etcd.keys("job/")) == 2)
         (tmp_path / str(number)).mkdir()
         with slow_syncs([old.process.pid], tmp_path / str(number), ms=20_000):
+            write = written.start("acquire", 1, 40_000, thread=1)  # without one the leader may not need its disk
             event = client.loss()
             told = now()
             later = waiting.answer(40).ok
+            write.answer(40).ok
         assert event.token == token < later.token and event.cause == "EXPIRED"
         assert told < later.done, "both held"
         other.lock("job").release(1)  # the old leader, when it goes on, may have revoked its lease: https://github.com/etcd-io/etcd/issues/15247
