@@ -372,6 +372,7 @@ def test_no_answer_and_then_a_refusal(agent: Agent, new_server: Make, new_proxy:
     assert "had no answer" in answer.message and "permission" in answer.message.lower(), answer
     assert agent(call, lock.index, 1).status == "DENIED"  # a first try is certain
 
+
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize("wait", [1, 20])
 def test_a_wait_shorter_than_a_round_trip(agent: Agent, redis_server: Server, new_proxy: Make, warm: bool, wait: int) -> None:

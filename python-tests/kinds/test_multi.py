@@ -400,9 +400,8 @@ def test_submitted(agent: Agent, new_agent: Make, redis_server: Server) -> None:
     free(redis_server)
 
 
-@pytest.mark.parametrize("last", [False, True])
-def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, store: Any, last: bool) -> None:
-    """Also after one member and before the next; the result follows the cancel's answer."""
+def cancelled_anywhere(agent: Agent, store: Any, last: bool, begin: Callable[[Several, int], Callable[[], str]]) -> None:
+    """A cancel comes with the release of the first member. begin(several, tag) begins a call, and returns what gives its status."""
     client = agent.open(store)
     several = Several(client, "ab")
     lock, a, b = several.lock, several.members["a"], several.members["b"]
@@ -410,53 +409,50 @@ def test_a_submitted_call_is_cancelled_anywhere(agent: Agent, store: Any, last: 
         b.acquire(9, 0).ok
     for tag in range(300):
         a.acquire(2, 5000).ok
-        lock.submit_acquire(1, -1, tag).ok
+        status = begin(several, tag)
         until(lambda: a.state(1) == "WAITING")
         released, cancelled = agent.many([("release", a.index, 2), ("cancel", lock.index, 1)])
-        event = told(client, "ACQUIRED", "ACQUIRE_FAILED")
-        assert released.status == "OK" and event.tag == tag
+        said = status()
+        assert released.status == "OK"
         if cancelled.status == "OK":
-            assert (event.type, event.status) == ("ACQUIRE_FAILED", 3)
+            assert said == "CANCELLED"
         else:
-            assert last and cancelled.status == "NOT_HELD" and event.type == "ACQUIRED"
+            assert last and (cancelled.status, said) == ("NOT_HELD", "OK")
             lock.release(1).ok
         until(lambda: a.state(1) == "NONE" and b.state(1) == "NONE")
     if not last:
         b.release(9).ok
+    until(lambda: client.counters()["held"] == 0)
 
 
-def cancelled_between_members(agent: Agent, server: Any, last: bool) -> None:
-    client = agent.open(server)
-    several = Several(client, "ab")
-    lock, a, b = several.lock, several.members["a"], several.members["b"]
-    if not last:
-        b.acquire(9, 0).ok
-    for _ in range(300):
-        a.acquire(2, 5000).ok
-        waiting = lock.start("acquire", 1, -1, thread=1)
-        until(lambda: a.state(1) == "WAITING")
-        released, cancelled = agent.many([("release", a.index, 2), ("cancel", lock.index, 1)])
-        assert released.status == "OK"
-        answer = waiting.answer(5)
-        if cancelled.status == "OK":
-            assert answer.status == "CANCELLED"
-        else:
-            assert last and (cancelled.status, answer.status) == ("NOT_HELD", "OK")
-            lock.release(1).ok
-        until(lambda: a.state(1) == "NONE" and b.state(1) == "NONE")
+def submitted(several: Several, tag: int) -> Callable[[], str]:
+    several.lock.submit_acquire(1, -1, tag).ok
+
+    def status() -> str:
+        event = told(several.client, "ACQUIRED", "ACQUIRE_FAILED")
+        assert event.tag == tag and (event.type, event.status) in (("ACQUIRED", 0), ("ACQUIRE_FAILED", 3))
+        return status_of(event)
+
+    return status
+
+
+def blocking(several: Several, _tag: int) -> Callable[[], str]:
+    waiting = several.lock.start("acquire", 1, -1, thread=1)
+    return lambda: str(waiting.answer(5).status)
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_a_blocking_call_is_cancelled_anywhere(agent: Agent, store: Any, last: bool) -> None:
+@pytest.mark.parametrize("form", [submitted, blocking])
+def test_a_call_is_cancelled_anywhere(agent: Agent, store: Any, last: bool, form: Callable[[Several, int], Callable[[], str]]) -> None:
     """Also after one member and before the next: a cancel that said OK ends the call."""
-    cancelled_between_members(agent, store, last)
+    cancelled_anywhere(agent, store, last, form)
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
 def test_mutant_between_members(new_agent: Make, redis_server: Server, tmp_path: pathlib.Path) -> None:
     library = str(mutants.library(ROOT, BUILD, tmp_path, mutants.BETWEEN))
     with pytest.raises(TimeoutError):
-        cancelled_between_members(new_agent(LD_PRELOAD=library), redis_server, False)
+        cancelled_anywhere(new_agent(LD_PRELOAD=library), redis_server, False, blocking)
 
 
 def test_a_submitted_wait_ends_anywhere(agent: Agent, store: Any) -> None:

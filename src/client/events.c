@@ -179,17 +179,24 @@ void dli_events_wake(struct dli_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
+/* events.mutex held: the oldest node, which is out of the queue then; or NULL. */
+static struct dli_node *oldest(struct dli_events *events)
+{
+    struct dli_link *link = dli_list_pop(&events->nodes);
+
+    if (!link)
+        return NULL;
+    __atomic_store_n(&events->count, events->count - 1, __ATOMIC_RELAXED);
+    return DLI_OBJECT(link, struct dli_node, link);
+}
+
 /* Take the oldest node: 1. -1: a wake. -2: the queue has ended. 0: nothing. */
 static int take(struct dli_events *events, struct dli_node **node)
 {
-    struct dli_link *link;
     int got = 0;
 
     pthread_mutex_lock(&events->mutex);
-    link = dli_list_pop(&events->nodes);
-    if (link) {
-        *node = DLI_OBJECT(link, struct dli_node, link);
-        __atomic_store_n(&events->count, events->count - 1, __ATOMIC_RELAXED);
+    if ((*node = oldest(events))) {
         got = 1;
     } else if (events->wakes > 0) {
         events->wakes--;
@@ -212,10 +219,8 @@ static struct dli_node *surplus(struct dli_events *events, int (*may_drop)(const
     struct dli_node *node = NULL;
 
     pthread_mutex_lock(&events->mutex);
-    if (events->count > events->limit && may_drop(DLI_OBJECT(events->nodes.next, struct dli_node, link))) {
-        node = DLI_OBJECT(dli_list_pop(&events->nodes), struct dli_node, link);
-        __atomic_store_n(&events->count, events->count - 1, __ATOMIC_RELAXED);
-    }
+    if (events->count > events->limit && may_drop(DLI_OBJECT(events->nodes.next, struct dli_node, link)))
+        node = oldest(events);
     pthread_mutex_unlock(&events->mutex);
     return node;
 }

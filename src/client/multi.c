@@ -226,6 +226,13 @@ static size_t take_place(struct dli_multi *multi, int64_t owner)
     return at;
 }
 
+/* Nobody goes on with the interrupted call of owner, which waits for member at. */
+static void drop_place(struct dli_multi *multi, int64_t owner, size_t at)
+{
+    dli_multi_cancel_one(&multi->member[at], owner);
+    dli_multi_give_up(multi, owner, at);
+}
+
 size_t dli_multi_resume(struct dli_multi *multi, int64_t owner)
 {
     size_t at = take_place(multi, owner);
@@ -233,8 +240,7 @@ size_t dli_multi_resume(struct dli_multi *multi, int64_t owner)
 
     if (dli_multi_held(multi, owner, at, &token) == at)
         return at;
-    dli_multi_cancel_one(&multi->member[at], owner);
-    dli_multi_give_up(multi, owner, at);
+    drop_place(multi, owner, at);
     return 0;
 }
 
@@ -311,8 +317,8 @@ dlock_status dli_multi_acquire(struct dli_multi *multi, int64_t owner, int64_t w
     if (!end_call(multi, &call) || (status != DLOCK_OK && status != DLOCK_INTERRUPTED))
         return status;
     *blocked = 0;
-    if (status == DLOCK_INTERRUPTED) /* nobody may go on with it */
-        dli_multi_cancel(multi, owner);
+    if (status == DLOCK_INTERRUPTED)
+        drop_place(multi, owner, take_place(multi, owner));
     else
         dli_multi_give_up(multi, owner, multi->count);
     return DLOCK_CANCELLED;

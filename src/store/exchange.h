@@ -76,16 +76,16 @@ struct dli_answer {
     dlock_status status; /* DLOCK_OK: the rest is valid. Else the reason */
     int sent;            /* not OK: the server may have acted */
     int refused;         /* not OK: the server refused, and did nothing */
-    int hurried;      /* not OK: the caller's wait ended within an attempt's time, so nobody knows how the server is */
-    int repeated;     /* the request was sent twice: the first one may still be under way */
-    int released;     /* drop was held until now */
-    int64_t others;   /* so many other processes wait for what was released */
-    enum dli_try got; /* for want */
-    int64_t token;    /* GRANTED: the first of those reserved */
-    int64_t tokens;   /* GRANTED: how many are reserved */
-    int64_t since;    /* GRANTED: the hold counts from then, if that is before its request; 0: from its request */
-    int64_t left;     /* HELD: microseconds until the lock may be free; < 0 unknown. QUARANTINE: how long it lasts */
-    int foreign;      /* HELD: by a client that is not libdlock */
+    int hurried;         /* not OK: the caller's wait was over before an attempt is: the server may be well */
+    int repeated;        /* the request was sent twice: the first one may still be under way */
+    int released;        /* drop was held until now */
+    int64_t others;      /* so many other processes wait for what was released */
+    enum dli_try got;    /* for want */
+    int64_t token;       /* GRANTED: the first of those reserved */
+    int64_t tokens;      /* GRANTED: how many are reserved */
+    int64_t since;       /* GRANTED: the hold counts from then, if that is before its request; 0: from its request */
+    int64_t left;        /* HELD: microseconds until the lock may be free; < 0 unknown. QUARANTINE: how long it lasts */
+    int foreign;         /* HELD: by a client that is not libdlock */
     struct dli_seen seen; /* HELD */
     int64_t cut;  /* HELD: microseconds cut off a lease that was too long because the server's clock was set back */
     int64_t more; /* GRANTED, of a semaphore: so many permits are left; -1: not known. left: when the next lease ends */
