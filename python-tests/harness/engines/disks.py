@@ -22,6 +22,15 @@ from ..waiting import until
 SLOW = pytest.mark.skipif(not shutil.which("strace"), reason="it needs strace, which delays system calls")
 
 
+def traced(pid: int) -> bool:
+    """All threads of a process have a tracer."""
+    try:
+        tasks = [(task / "status").read_text() for task in pathlib.Path(f"/proc/{pid}/task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):  # a thread has just ended
+        return False
+    return all("TracerPid:\t0\n" not in task for task in tasks)
+
+
 @contextlib.contextmanager
 def slow_syncs(pids: Sequence[int], folder: pathlib.Path, ms: int = 700) -> Iterator[Callable[[], int]]:
     """At the end nothing is slow any more."""
@@ -29,7 +38,7 @@ def slow_syncs(pids: Sequence[int], folder: pathlib.Path, ms: int = 700) -> Iter
     tracers = [subprocess.Popen(["strace", "-f", "-q", "-o", str(log), "-e", "trace=fsync,fdatasync", f"--inject=fsync,fdatasync:delay_enter={ms * 1000}",
                                  "-p", str(pid)], stderr=subprocess.DEVNULL, env=clean_env()) for pid, log in zip(pids, logs)]  # fmt: skip
     try:
-        until(lambda: all(log.exists() for log in logs), timeout=60)
+        until(lambda: all(traced(pid) for pid in pids), timeout=60)  # the log exists before that
         yield lambda: sum(log.read_text().count("sync(") for log in logs)
     finally:
         for tracer in tracers:

@@ -28,7 +28,8 @@ static void check_map(const struct dli_cluster_map *map, const struct dli_target
     for (int i = 0; i < map->replicas; i++) {
         const struct dli_map_replica *replica = &map->replica[i];
 
-        REQUIRE(replica->of < map->count && replica->port >= 1 && replica->port <= 65535);
+        REQUIRE(replica->of < map->count || replica->of == DLI_NOBODY);
+        REQUIRE(replica->port >= 1 && replica->port <= 65535);
         REQUIRE(dli_is_host(replica->host, strlen(replica->host)));
     }
 }

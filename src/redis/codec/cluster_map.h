@@ -25,7 +25,7 @@ int dli_slot_of(const char *key, size_t size);
 struct dli_map_replica {
     char host[256];
     int port;
-    uint8_t of;
+    uint8_t of; /* an index into node, or DLI_NOBODY: its shard has no slots, or no primary */
 };
 
 /* Which primary owns which slot, as one server reports it. */
