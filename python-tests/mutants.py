@@ -1143,6 +1143,9 @@ MEASURED = Mutant(902, "what measures is not inlined", caught=False, edits=tuple
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
+    (Mutant(1446, "a query of a gate that failed is repeated at once", edits=(
+        ("client/gate.c", "aside->gate_again = now + FAILED_PAUSE;", "aside->gate_again = now;"),
+    )), "test_zookeeper_hostile.py", "gates_that_cannot_be_read"),
     (Mutant(915, "permits outside of the line are kept", edits=OUTSIDE), "test_zookeeper_permits.py", "place_in_line"),
     (Mutant(916, "a hold of several permits watches the first one", edits=FIRST_ONLY), "test_zookeeper_permits.py", "one_of_several"),
     (Mutant(918, "who waits does not watch its own node", edits=(

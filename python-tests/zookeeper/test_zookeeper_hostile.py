@@ -17,7 +17,7 @@ from harness.build import SANITIZED
 from harness.faults import times
 from harness.kinds import rss_kb
 from harness.waiting import until
-from harness.zookeeper.fake import (CHILDREN, CREATE, EXISTS, EXPIRED, GET_DATA, GREETING, HEAD, MULTI, NO_NODE, SET_DATA, SYNC, Call, FakeZookeeper, Node, Raw, event,
+from harness.zookeeper.fake import (CHILDREN, CREATE, EXISTS, EXPIRED, GET_DATA, GREETING, HEAD, MULTI, NO_NODE, SET_DATA, SYNC, SYSTEM_ERROR, Call, FakeZookeeper, Node, Raw, event,
                                     head, hostile, int32, int64, stat, text)  # fmt: skip
 
 QUICK = {"command_timeout_ms": 400, "connect_timeout_ms": 400, "connects_per_second": 100, "lease_ms": 2000}
@@ -286,6 +286,28 @@ def test_sessions_that_end_again_and_again(fake: FakeZookeeper, agent: Agent) ->
     for _ in range(100):
         assert client.lock("job").inspect().status in BAD
     assert len(agent.fds()) < 150
+    is_well(client, fake)
+
+
+# ---- errors without an end
+
+
+def test_gates_that_cannot_be_read(fake: FakeZookeeper, agent: Agent) -> None:
+    """The client asks for the gate of a name that it holds and waits for. If that is refused at once, it asks again after a pause."""
+    asked: list[bytes] = []
+
+    def twist(call: Call, reply: bytes) -> bytes:
+        if call.op != GET_DATA or not call.path.endswith(b"/dlock_gate"):
+            return reply
+        asked.append(call.path)
+        return head(call.xid, 7, SYSTEM_ERROR)
+
+    client = agent.open(fake, **QUICK)
+    lock = client.lock("job")
+    lock.acquire(1, 0).ok
+    fake.twist = twist
+    assert lock.acquire(2, 3000).status == "TIMED_OUT"
+    assert 1 <= len(asked) <= 5, len(asked)
     is_well(client, fake)
 
 

@@ -39,6 +39,7 @@ struct dli_aside {
     dlock_error *reason;                  /* the failure of the last exchange, or NULL */
     struct dli_gate_query *gate_query;    /* the query of the gate under way, or NULL; gate.c */
     int64_t gate_asked;                   /* when a message was the reason for one last; 0: never */
+    int64_t gate_again;                   /* when a query that failed is repeated; 0: none has failed */
     int gate_news;                        /* a message says that the gate has changed: it is to be queried */
     struct dli_adoption *adoption;        /* NULL: none is under way or being undone */
     struct dli_subscription subscription; /* of a kind without holds */

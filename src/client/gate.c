@@ -12,6 +12,9 @@
 /* A flood of messages causes one question at a time for each name, and one each NEWS_PAUSE. */
 enum { NEWS_PAUSE = 5 * DLI_MS };
 
+/* A query that failed, maybe at once, is repeated after this. */
+#define FAILED_PAUSE (1000 * DLI_MS)
+
 struct dli_gate_query {
     struct dli_request *request;
     struct dli_entry *entry; /* with a ref */
@@ -47,13 +50,20 @@ static void tell_holds(struct dli_entry *parent, int64_t until)
     dli_hold_each(parent, note_told);
 }
 
+static void repeat_later(struct dli_aside *aside, int news, int64_t now)
+{
+    aside->gate_again = now + FAILED_PAUSE;
+    if (news)
+        aside->gate_news = 1;
+}
+
 /* entry.mutex held. */
 static void answered_now(const struct dli_gate_query *query, int64_t until, int64_t now)
 {
     struct dli_entry *entry = query->entry;
 
     if (query->request->status != DLOCK_OK)
-        entry->gate_query_ups = 0;
+        repeat_later(entry->aside, query->news, now);
     else if (query->news || (!query->outdated && entry->m.active->gate_until == query->until))
         dli_entry_gate(entry, until, now);
     dli_entry_pump(entry, now);
@@ -157,24 +167,32 @@ int64_t dli_gate_alarm(const struct dli_entry *entry)
 {
     const struct dli_aside *aside = entry->aside;
 
-    if (!aside || !aside->gate_news || aside->gate_query || entry->m.closed) /* nobody asks for a closed machine */
+    if (!aside || aside->gate_query || entry->m.closed) /* nobody asks for a closed machine */
         return DLI_NEVER;
-    return aside->gate_asked + NEWS_PAUSE;
+    if (aside->gate_again)
+        return aside->gate_again;
+    return aside->gate_news ? aside->gate_asked + NEWS_PAUSE : DLI_NEVER;
 }
 
 int dli_gate_rests(const struct dli_aside *aside, int64_t now)
 {
-    return aside->gate_news || (aside->gate_asked && now < aside->gate_asked + NEWS_PAUSE);
+    return aside->gate_news || aside->gate_again || (aside->gate_asked && now < aside->gate_asked + NEWS_PAUSE);
 }
 
 static void follow_news(struct dli_entry *entry)
 {
+    struct dli_aside *aside = entry->aside;
     int64_t now;
 
     if (dli_gate_alarm(entry) == DLI_NEVER || dli_gate_alarm(entry) > (now = dli_now()))
         return;
-    entry->aside->gate_news = 0;
-    entry->aside->gate_asked = now;
+    if (aside->gate_again)
+        entry->gate_query_ups = 0;
+    aside->gate_again = 0;
+    if (!aside->gate_news)
+        return;
+    aside->gate_news = 0;
+    aside->gate_asked = now;
     if (matters(entry))
         ask(entry, 1);
 }

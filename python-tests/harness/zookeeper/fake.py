@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Union
 
 CREATED, DELETE, EXISTS, GET_DATA, SET_DATA, CHILDREN, SYNC, MULTI, CREATE, CONTAINER, AUTH, CLOSE = 1, 2, 3, 4, 5, 8, 9, 14, 15, 19, 100, -11
 GREETING = 0  # the operation of a greeting
-NO_NODE, BAD_VERSION, EXISTS_ALREADY, EXPIRED, NOT_TRIED = -101, -103, -110, -112, -2
+NO_NODE, BAD_VERSION, EXISTS_ALREADY, EXPIRED, NOT_TRIED, SYSTEM_ERROR = -101, -103, -110, -112, -2, -1
 NAMES = {GREETING: "greeting", CREATE: "create", CONTAINER: "container", DELETE: "delete", EXISTS: "exists", GET_DATA: "data", SET_DATA: "set",
          CHILDREN: "children", SYNC: "sync", MULTI: "multi", CLOSE: "close"}  # fmt: skip
 HEAD = 16  # bytes of a reply's head
