@@ -665,6 +665,13 @@ ALL_HEAR = Mutant(730, "a message about a subscription concerns all holds of the
     ("client/subscription.c", "entry->waitlist && !entry->kind->own_channel)\n        each_follower(", "!entry->waitlist && !entry->kind->own_channel)\n        each_follower("),
 ))  # fmt: skip
 
+# Found by test_faults_peer.py.
+PEER = (
+    (Mutant(1447, "each connection may hold as much as it likes", edits=(
+        ("redis/link/call.c", "    dli_reader_share(conn->reader, conn->config->replies);\n", ""),
+    )), "faults/test_faults_peer.py", "answers_on_all_connections"),
+)  # fmt: skip
+
 # Found by test_parked.py, of many waiters that end at a time.
 PARKED = (
     (Mutant(1410, "a visit of a waiter visits the next one from within", edits=(

@@ -13,8 +13,9 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Answer, now, until
-from harness.build import clean_env, native
+from harness.build import BUILD, ROOT, SANITIZED, clean_env, native
 from harness.cluster import slot_of
 from harness.fake import FakeServer, LockServer
 from harness.faults import Fenced, alive, owners, times
@@ -265,6 +266,38 @@ NASTY = {
 }
 
 
+FLOODS = {
+    "incomplete array": b"*65000\r\n" + b":1\r\n" * 60_000 + (b"$100\r\n" + b"x" * 100 + b"\r\n") * 4_000 + b"$1000\r\n",
+    "nested arrays": b"*60\r\n" + (b"*1000\r\n" + b":1\r\n" * 1000) * 59,
+    "one big string": b"$1048576\r\n" + b"x" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("what", FLOODS)
+def test_k07_answers_on_all_connections(agent: Agent, what: str) -> None:
+    """A server that sends megabytes to each of 64 calls at once, and never ends: an error, and 32 MB at most beyond what a good one causes."""
+
+    def peak() -> int:
+        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{agent.pid}/status").read_text())[1])  # type: ignore[index]
+
+    with LockServer() as fake:
+        client = agent.open(fake, private_connections=64, command_timeout_ms=3000, connects_per_second=1000)
+        locks = [client.lock(f"flood {n}") for n in range(64)]
+        for call in [lock.start("acquire", 1, 0, thread=1 + n) for n, lock in enumerate(locks)]:
+            call.answer().ok  # the threads of the agent have their memory now
+        for call in [lock.start("release", 1, thread=1 + n) for n, lock in enumerate(locks)]:
+            call.answer().ok
+        before = peak()
+        fake.say("acquire", FLOODS[what])
+        calls = [lock.start("acquire", 1, 0, thread=1 + n) for n, lock in enumerate(locks)]
+        said = {call.answer().status for call in calls}
+        assert said <= {"PROTOCOL_ERROR", "UNREACHABLE"} and fake.said["acquire"] >= 8, said
+        assert SANITIZED or peak() - before < 32 * 1024, f"{peak() - before} KB"
+        fake.say("acquire", b"-ERR " + b"x" * 500_000 + b"\r\n", 1)
+        assert locks[0].acquire(1, 5000).status == "SERVER_ERROR", "the client has its room back"
+        tell(done=1, fired=fake.said["acquire"])
+
+
 @pytest.mark.parametrize("what", NASTY)
 def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
     """Escaped, truncated, and never with a password in it: in answers, events and on every kind of connection."""
@@ -409,3 +442,10 @@ def test_k09_hostile_names(redis_server: Server, agent: Agent, names: int) -> No
     assert not used & {b"del", b"flushall", b"flushdb", b"config|set"} - {b"del"}, used
     print(f"K-09: {taken} of {names} hostile names were locked and released")
     assert taken > names // 3
+
+
+@mutants.each(mutants.PEER)
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(120)
+def test_mutant(tmp_path: pathlib.Path, mutant: mutants.Mutant, file: str, words: str) -> None:
+    mutants.check_found(ROOT, BUILD, tmp_path, mutant, file, words, agents=True)

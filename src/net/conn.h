@@ -19,6 +19,7 @@
 struct dli_address;
 struct dli_protocol;
 struct dli_reader;
+struct dli_reply_room;
 struct dli_sentinel_search;
 struct dli_sentinels;
 struct dli_tls;
@@ -34,6 +35,7 @@ struct dli_conn_config {
     int64_t connect_timeout;                       /* microseconds for all of it: resolve, connect, TLS, handshake */
     int64_t busy_poll;               /* microseconds that a blocking caller polls busily before it sleeps */
     int leave;                       /* of Redis: a server that takes no writes is the wrong one, so leave it */
+    struct dli_reply_room *replies;  /* of Redis: what answers may use; NULL: no bound */
     struct dli_sentinels *sentinels; /* NULL, or what knows where target is; of redis/link */
     struct dli_tls *tls;             /* NULL: plain */
 };

@@ -332,6 +332,8 @@ dlock_status dli_cluster_open(const struct dlock_options *options, const struct 
     if (!(cluster = calloc(1, sizeof *cluster)))
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     dli_open_configure(&cluster->config, options, &site->target);
+    cluster->replies.most = DLI_REPLY_SHARED;
+    cluster->config.replies = &cluster->replies;
     if ((status = dli_open_reach(&cluster->config, options, site, box)) != DLOCK_OK) {
         free(cluster);
         return status;

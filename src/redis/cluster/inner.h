@@ -97,6 +97,7 @@ struct dli_refresh {
 struct dli_cluster {
     struct dli_store store;
     struct dli_conn_config config; /* for all servers, except the target */
+    struct dli_reply_room replies;
     int connects_per_second, private_connections;
     struct dli_quarantine quarantine; /* constant; off when longest_ms is 0 */
     int confirm;                      /* constant, see dli_options_replicas */

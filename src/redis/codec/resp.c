@@ -7,7 +7,8 @@
  *
  * Everything that a server can make us allocate is counted before it is allocated: chunks against DLI_REPLY_BYTES,
  * nodes against DLI_REPLY_ELEMENTS, bytes not yet parsed against DLI_REPLY_BYTES in all and DLI_REPLY_BULK for one
- * unfinished item.
+ * unfinished item. What the readers of a client hold together is counted, too: a server that sends much on all connections
+ * gets no more than struct dli_reply_room. Each has DLI_REPLY_OWN for itself, so that usual replies touch nothing shared.
  *
  * hiredis 1.x reads RESP3 too. For types without a function here it makes up a pointer. A reply is therefore accepted
  * only if its root is our root and one of these functions filled every place that an array header promised.
@@ -30,19 +31,61 @@ struct dli_reader {
     redisReader *parser;  /* NULL until the first byte */
     struct chunk *chunks; /* the one in use is first */
     struct dli_reply root;
-    size_t allocated;         /* bytes of all chunks */
-    size_t promised, created; /* nodes of the reply being read */
-    size_t largest;           /* the most bytes the parser held at once */
-    int complete;             /* root was handed out */
-    int starved;              /* memory was short */
+    size_t allocated;            /* bytes of all chunks */
+    size_t promised, created;    /* nodes of the reply being read */
+    size_t largest;              /* the most bytes the parser held at once */
+    int complete;                /* root was handed out */
+    int starved;                 /* memory was short */
+    struct dli_reply_room *room; /* NULL, or shared with the client's other readers */
+    size_t charged;              /* what this one uses of it */
     const char *secret;
 };
+
+/* ---- the room that the readers of a client share */
+
+/* What the reader holds, and is about to hold, beyond its own share. The parser's buffer may be twice what it held. */
+static size_t beyond(const struct dli_reader *reader, size_t arena, size_t bytes)
+{
+    size_t held = dli_reader_left(reader) + bytes;
+    size_t all = reader->allocated + arena + 2 * (held > reader->largest ? held : reader->largest);
+    return all > DLI_REPLY_OWN ? all - DLI_REPLY_OWN : 0;
+}
+
+/* Before it takes more. 0; or -1: the client's readers hold too much. */
+static int charge(struct dli_reader *reader, size_t arena, size_t bytes)
+{
+    size_t all = beyond(reader, arena, bytes);
+    if (!reader->room || all <= reader->charged)
+        return 0;
+    int64_t more = (int64_t)(all - reader->charged);
+    if (__atomic_add_fetch(&reader->room->used, more, __ATOMIC_RELAXED) > reader->room->most) {
+        __atomic_sub_fetch(&reader->room->used, more, __ATOMIC_RELAXED);
+        return -1;
+    }
+    reader->charged = all;
+    return 0;
+}
+
+/* After it has given something back. */
+static void refund(struct dli_reader *reader)
+{
+    size_t all = beyond(reader, 0, 0);
+    if (!reader->room || all >= reader->charged)
+        return;
+    __atomic_sub_fetch(&reader->room->used, (int64_t)(reader->charged - all), __ATOMIC_RELAXED);
+    reader->charged = all;
+}
+
+void dli_reader_share(struct dli_reader *reader, struct dli_reply_room *room)
+{
+    reader->room = room;
+}
 
 /* ---- the arena */
 
 static struct chunk *chunk_new(struct dli_reader *reader, size_t size)
 {
-    if (size > DLI_REPLY_BYTES - reader->allocated)
+    if (size > DLI_REPLY_BYTES - reader->allocated || charge(reader, size, 0))
         return NULL;
     struct chunk *chunk = malloc(sizeof *chunk + size);
     reader->starved |= !chunk;
@@ -93,6 +136,7 @@ static void arena_clear(struct dli_reader *reader)
     reader->promised = 1;
     reader->created = 0;
     reader->complete = 0;
+    refund(reader);
 }
 
 /* ---- object functions: they return NULL to make hiredis give up */
@@ -221,6 +265,15 @@ void dli_reader_free(struct dli_reader *reader)
     free(reader);
 }
 
+static void free_parser(struct dli_reader *reader)
+{
+    if (reader->parser)
+        redisReaderFree(reader->parser);
+    reader->parser = NULL;
+    reader->largest = 0;
+    refund(reader);
+}
+
 static int start_parser(struct dli_reader *reader)
 {
     reader->parser = redisReaderCreateWithFunctions(&functions);
@@ -241,8 +294,7 @@ static void shrink_parser(struct dli_reader *reader)
 {
     if (!reader->complete || reader->largest <= KEEP_ROOM || dli_reader_left(reader) > 0)
         return;
-    redisReaderFree(reader->parser);
-    reader->parser = NULL;
+    free_parser(reader);
 }
 
 size_t dli_reader_left(const struct dli_reader *reader)
@@ -258,7 +310,7 @@ int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size)
         shrink_parser(reader);
     if (!reader->parser && start_parser(reader))
         return -1;
-    if (size > DLI_REPLY_BYTES || dli_reader_left(reader) > DLI_REPLY_BYTES - size)
+    if (size > DLI_REPLY_BYTES || dli_reader_left(reader) > DLI_REPLY_BYTES - size || charge(reader, 0, size))
         return -1;
     if (dli_reader_left(reader) + size > reader->largest)
         reader->largest = dli_reader_left(reader) + size;
@@ -293,9 +345,16 @@ int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply)
 
 void dli_reader_reset(struct dli_reader *reader)
 {
+    free_parser(reader);
+    arena_clear(reader);
+}
+
+void dli_reader_rest(struct dli_reader *reader)
+{
+    if (!reader->complete)
+        return;
     if (reader->parser)
-        redisReaderFree(reader->parser);
-    reader->parser = NULL;
+        shrink_parser(reader);
     arena_clear(reader);
 }
 

@@ -17,7 +17,14 @@ enum {
     DLI_REPLY_DEPTH = 8,
     DLI_REPLY_ELEMENTS = 65536,
     DLI_REPLY_BULK = 1024 * 1024,
-    DLI_REPLY_BYTES = 4 * 1024 * 1024
+    DLI_REPLY_BYTES = 4 * 1024 * 1024,
+    DLI_REPLY_OWN = 64 * 1024,           /* of each reader */
+    DLI_REPLY_SHARED = 20 * 1024 * 1024, /* of the readers of a client together */
+};
+
+/* What readers share. used is an atomic. */
+struct dli_reply_room {
+    int64_t most, used; /* bytes beyond DLI_REPLY_OWN of each */
 };
 
 enum dli_reply_type { DLI_REPLY_NIL, DLI_REPLY_INTEGER, DLI_REPLY_TEXT, DLI_REPLY_ERROR, DLI_REPLY_ARRAY };
@@ -41,6 +48,9 @@ void dli_reader_free(struct dli_reader *reader);
 /* Set the text that errors of this server must not repeat. It stays the caller's and must outlive the replies. */
 void dli_reader_hide(struct dli_reader *reader, const char *secret);
 
+/* Let the reader share room, which outlives it. NULL: no bound but its own. Before the first byte. */
+void dli_reader_share(struct dli_reader *reader, struct dli_reply_room *room);
+
 /* Take in bytes from the server. 0, or -1: a limit was exceeded or memory is short; drop the connection. */
 int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size);
 
@@ -54,6 +64,9 @@ int dli_reader_starved(const struct dli_reader *reader);
 
 /* Bytes taken in but not yet returned in replies. */
 size_t dli_reader_left(const struct dli_reader *reader);
+
+/* The reply is not used any more: give back the memory of a large one. */
+void dli_reader_rest(struct dli_reader *reader);
 
 /* Forget everything taken in, for a new connection. */
 void dli_reader_reset(struct dli_reader *reader);

@@ -237,6 +237,7 @@ static int attach(struct dli_conn *conn)
     if (!(conn->reader = dli_reader_new()))
         return -1;
     dli_reader_hide(conn->reader, conn->config->password);
+    dli_reader_share(conn->reader, conn->config->replies);
     return conn->config->sentinels && !(conn->search = dli_sentinel_search_new()) ? -1 : 0;
 }
 

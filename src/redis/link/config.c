@@ -28,7 +28,7 @@ dlock_status dli_open_reach(struct dli_conn_config *config, const struct dlock_o
 
     if (status != DLOCK_OK || site->kind != DLI_SITE_SENTINEL)
         return status;
-    if ((config->sentinels = dli_sentinels_new(options, site, config->tls)))
+    if ((config->sentinels = dli_sentinels_new(options, site, config->tls, config->replies)))
         return DLOCK_OK;
     dli_tls_free(config->tls);
     return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");

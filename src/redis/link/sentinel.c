@@ -12,7 +12,7 @@
 enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
 
 struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, const struct dli_site *site,
-                                        struct dli_tls *tls)
+                                        struct dli_tls *tls, struct dli_reply_room *replies)
 {
     struct dli_sentinels *sentinels =
         calloc(1, sizeof *sentinels + (size_t)site->count * sizeof sentinels->sentinel[0]);
@@ -31,6 +31,7 @@ struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, con
         config->password = dli_options_text(options, DLI_OPT_SENTINEL_PASSWORD);
         config->client_name = dli_options_text(options, DLI_OPT_CLIENT_NAME);
         config->connect_timeout = options->number[DLI_OPT_CONNECT_TIMEOUT_MS] * MS;
+        config->replies = replies;
         config->tls = tls;
     }
     return sentinels;

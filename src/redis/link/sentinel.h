@@ -29,9 +29,12 @@ struct dli_sentinel_search {
     struct dli_target found;
 };
 
-/* NULL without memory. options and tls outlive it. tls: NULL, or the sentinels are reached over TLS. */
+/*
+ * NULL without memory. options, tls and replies outlive it. tls: NULL, or the sentinels are reached over TLS. replies: what the
+ * client's answers may use.
+ */
 struct dli_sentinels *dli_sentinels_new(const struct dlock_options *options, const struct dli_site *site,
-                                        struct dli_tls *tls);
+                                        struct dli_tls *tls, struct dli_reply_room *replies);
 void dli_sentinels_free(struct dli_sentinels *sentinels);
 
 struct dli_sentinel_search *dli_sentinel_search_new(void);

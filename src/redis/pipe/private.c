@@ -231,6 +231,7 @@ int dli_private_call(struct dli_private *pool, struct dli_call *call, int shared
     }
     if (call->complete(call, status, sent || call->repeated, reply))
         dli_conn_close(conn);
+    dli_reader_rest(conn->reader);
     pool->used_at[index] = dli_now();
     put(pool, index);
     return 1;

@@ -306,6 +306,7 @@ static dlock_status open_node(struct dli_quorum *quorum, int index, const struct
     node->store->hooks = &dli_server_hooks;
     node->store->owner = node;
     quorum->count = index + 1;
+    dli_single_among(node->store, DLI_VOTERS_MAX);
     return DLOCK_OK;
 }
 

@@ -19,6 +19,7 @@
 struct single {
     struct dli_store store;
     struct dli_conn_config config;
+    struct dli_reply_room replies;
     struct dli_budget budget;
     struct dli_private pool;
     struct dli_redis_txns txns;

@@ -289,6 +289,11 @@ static const struct dli_store_ops ops = {
     .shut = shut,
 };
 
+void dli_single_among(struct dli_store *store, int count)
+{
+    dli_single_of(store)->replies.most = DLI_REPLY_SHARED / count;
+}
+
 dlock_status dli_single_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                              dlock_error *box)
 {
@@ -298,6 +303,8 @@ dlock_status dli_single_open(const struct dlock_options *options, const struct d
     if (!single)
         return dli_fail(box, DLOCK_OUT_OF_MEMORY, "no memory for a client");
     dli_open_configure(&single->config, options, &site->target);
+    single->replies.most = DLI_REPLY_SHARED;
+    single->config.replies = &single->replies;
     if ((status = dli_open_reach(&single->config, options, site, box)) != DLOCK_OK) {
         free(single);
         return status;

@@ -12,4 +12,7 @@
 dlock_status dli_single_open(const struct dlock_options *options, const struct dli_site *site, struct dli_store **ret,
                              dlock_error *box);
 
+/* Before the first lane is made: this store is one of so many of a client, which share what answers may use. */
+void dli_single_among(struct dli_store *store, int count);
+
 #endif

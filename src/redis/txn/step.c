@@ -115,7 +115,7 @@ static int take_turn(struct dli_redis_txn_step *step, int64_t now)
     struct dli_redis_txn *txn = step->txn;
     int64_t when;
 
-    if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
+    if (!txn->conn && !(txn->conn = dli_redis_txn_new_conn(txn->config)))
         return end(step, dli_fail(&step->reason, DLOCK_OUT_OF_MEMORY, "no memory for a connection"));
     if (dli_budget_refused(txn->budget, &step->reason, now))
         return end(step, step->reason.code);

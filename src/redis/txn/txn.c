@@ -81,11 +81,20 @@ static int await_turn(struct dli_budget *budget, int64_t deadline)
     return 0;
 }
 
+struct dli_conn *dli_redis_txn_new_conn(const struct dli_conn_config *config)
+{
+    struct dli_conn *conn = dli_conn_new(config);
+
+    if (conn)
+        dli_reader_share(conn->reader, NULL);
+    return conn;
+}
+
 static dlock_status connect_now(struct dli_redis_txn *txn, int64_t deadline, dlock_error *reason)
 {
     dlock_status status;
 
-    if (!txn->conn && !(txn->conn = dli_conn_new(txn->config)))
+    if (!txn->conn && !(txn->conn = dli_redis_txn_new_conn(txn->config)))
         return dli_fail(reason, DLOCK_OUT_OF_MEMORY, "no memory for a connection");
     if (dli_budget_refused(txn->budget, reason, dli_now()))
         return reason->code;

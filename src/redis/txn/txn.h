@@ -56,6 +56,9 @@ void dli_redis_txn_fini(struct dli_redis_txn *txn);
 /* The same in a forked child, which has a copy of the descriptor: the parent's connection stays open. */
 void dli_redis_txn_fini_child(struct dli_redis_txn *txn);
 
+/* A connection of a transaction: its answers are the user's values, so only their own limits count. NULL without memory. */
+struct dli_conn *dli_redis_txn_new_conn(const struct dli_conn_config *config);
+
 /* Close and free a connection outside a round, also where forked children have its descriptor. Never blocks. */
 void dli_redis_txn_end_conn(struct dli_conn *conn);
 
