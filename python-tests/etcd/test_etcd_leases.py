@@ -156,7 +156,8 @@ def test_a_keep_alive_of_an_earlier_term_does_not_count(etcd: Etcd, agent: Agent
 def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, rounds: int, tmp_path: pathlib.Path) -> None:
     """The leader's disk is stuck, and others elect another one. It answers keep-alives on, in etcd before 3.5.13: nobody holds by them."""
     etcd = new_etcd(3)
-    for number in range(rounds):
+    number = 0
+    while number < rounds:
         old = etcd.leader()
         assert old.process
         client, other = new_agent().open(old, lease_ms=4000, command_timeout_ms=1000), new_agent().open(etcd, lease_ms=4000)
@@ -164,15 +165,16 @@ def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, ro
         written = other.lock("written")
         waiting = other.lock("job").start("acquire", 1, -1)
         until(lambda: len(etcd.keys("job/")) == 2)
-        (tmp_path / str(number)).mkdir()
-        with slow_syncs([old.process.pid], tmp_path / str(number), ms=20_000):
-            write = written.start("acquire", 1, 40_000, thread=1)  # without one the leader may not need its disk
-            event = client.loss()
-            told = now()
-            later = waiting.answer(40).ok
-            write.answer(40).ok
-        assert event.token == token < later.token and event.cause == "EXPIRED"
-        assert told < later.done, "both held"
+        with slow_syncs([old.process.pid], tmp_path, ms=20_000):
+            if etcd.leader() is old:  # else a busy machine has made another one: once more
+                write = written.start("acquire", 1, 40_000, thread=1)  # without one the leader may not need its disk
+                event = client.loss()
+                told = now()
+                later = waiting.answer(40).ok
+                write.answer(40).ok
+                assert event.token == token < later.token and event.cause == "EXPIRED"
+                assert told < later.done, "both held"
+                number += 1
         other.lock("job").release(1)  # the old leader, when it goes on, may have revoked its lease: https://github.com/etcd-io/etcd/issues/15247
         client.close(5000)
         other.close(5000)
