@@ -798,6 +798,9 @@ KEPT = (
 
 # Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
 ETCD = (
+    (Mutant(1449, "a read on etcd may fail", edits=(
+        ("etcd/codec/reply.c", "    if (!reply->succeeded && !has_condition(request_of(talk)))\n", "    if (has_condition(request_of(talk)) < 0)\n"),
+    )), "test_etcd_border.py", "failure_without_a_condition"),
     (Mutant(913, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_etcd_faults.py", "l10_a_child"),
     (Mutant(801, "a late put is not made harmless", edits=(
         ("etcd/drop.c", "    if (job->request.exchange.wish.doubt) {\n        drop_in_doubt", "    if (job->tries < 0) {\n        drop_in_doubt"),

@@ -103,6 +103,29 @@ def test_k06_lies_about_a_lock(etcd: Etcd, agent: Agent, twister: Twister, lie: 
     truth.release(1).ok
 
 
+def failed(answer: bytes) -> bytes:
+    """The condition of the transaction was not true, and then there was nothing to do."""
+    return message([part for part in fields(answer) if part[0] not in (2, 3)]) if any(part[0] == 3 for part in fields(answer)) else answer
+
+
+def test_k06_a_failure_without_a_condition(etcd: Etcd, agent: Agent, twister: Twister) -> None:
+    """What only reads has no condition that could fail. Before, the client read results that were not there: a closed latch was open."""
+    truth = agent.open(etcd)
+    truth.lock("closed", kind="latch").latch_set(1).ok
+    truth.lock("seats", kind="permit_semaphore").permits_set(2).ok
+    truth.lock("job").acquire(1, 0).ok
+    client = agent.open(twister.url, **OPTIONS)
+    latch, seats, job = (client.lock(name, kind=kind) for name, kind in (("closed", "latch"), ("seats", "permit_semaphore"), ("job", "mutex")))
+    for call in (latch.latch_count, seats.permits, job.inspect):
+        call().ok
+    twister.twist = failed
+    for answer in (latch.acquire(1, 200), latch.latch_count(), latch.latch_down(1), seats.permits(), seats.acquire(1, 200), job.inspect(), job.acquire(2, 200)):
+        assert answer.status in ("PROTOCOL_ERROR", "UNREACHABLE", "TIMED_OUT"), answer
+    assert twister.twisted > 4
+    twister.twist = None
+    assert latch.acquire(1, 0).status == "BUSY" and latch.latch_count().status == seats.permits().status == "OK"
+
+
 @pytest.mark.parametrize("value", [b"", b"x", b"9" * 30, b"-1", b"9223372036854775807", b"1x", b"\x00" * 4000])
 @pytest.mark.parametrize("kind", ["permit_semaphore", "latch"])
 def test_k06_values_that_are_no_numbers(etcd: Etcd, agent: Agent, kind: str, value: bytes) -> None:

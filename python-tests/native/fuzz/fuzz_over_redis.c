@@ -260,10 +260,13 @@ static void reply(struct w_wire *wire, const struct command *command)
     } else if (how < 244) {
         forged_grant(&out);
     } else if (how < 250) {
+        h_garbled(); /* the second one may come while another request is under way, as its answer */
         usual_reply(command, wire->peer, &out);
         usual_reply(command, wire->peer, &out);
     } else if (how < 253) {
         h_hang_up(wire);
+    } else {
+        h_garbled(); /* no reply: that of the next request is taken for it */
     }
     if (out.size > 0)
         w_reply(wire, out.bytes, out.size);
@@ -494,7 +497,7 @@ static void begin(void)
 {
     memset(&waiter, 0, sizeof waiter);
     subscriber = NULL;
-    next_token = first_token;
+    next_token = first_token + BLOCK; /* those before are in fixed replies */
     fds = 0;
 }
 

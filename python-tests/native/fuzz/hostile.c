@@ -9,7 +9,7 @@
 #include "hostile.h"
 #include "watchdog/watchdog.h"
 
-enum { CALLS = 48, EVENTS = 6000, MOST = 32 << 20, PROCESSES = 2, SAID = 16, FORGED = 256, LAST = 40 };
+enum { CALLS = 48, EVENTS = 6000, MOST = 32 << 20, PROCESSES = 2, SAID = 16, FORGED = 256, LAST = 40, TOKENS = 128 };
 
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
@@ -62,10 +62,11 @@ void h_forged(int64_t number)
         garbled = 1;
 }
 
+/* A grant brings up to TOKENS tokens, which the process gives out one after the other. */
 int h_was_forged(int64_t number)
 {
     for (int i = 0; i < forged_count; i++)
-        if (forged[i] == number)
+        if ((uint64_t)number - (uint64_t)forged[i] < TOKENS)
             return 1;
     return garbled;
 }

@@ -2,7 +2,7 @@
  * reply.c: the answers of transactions, checked against their requests, see codec.h. No state.
  *
  * A result must be that of the step at its place: of its kind, with keys of its range, not more than asked for, in the order that was
- * asked for, none younger than the server's own revision.
+ * asked for, none younger than the server's own revision. And a transaction without a condition cannot have failed.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 /* The numbers of etcd's fields, see etcd.proto. */
 enum { HEADER = 1, HEADER_REVISION = 3, HEADER_TERM = 4 };
-enum { TXN_SUCCEEDED = 2, TXN_RESULTS = 3, TXN_THEN = 2, TXN_OTHERWISE = 3 };
+enum { TXN_SUCCEEDED = 2, TXN_RESULTS = 3, TXN_CONDITION = 1, TXN_THEN = 2, TXN_OTHERWISE = 3 };
 enum { STEP_KEY = 1, STEP_END = 2, RANGE_LIMIT = 3, RANGE_ORDER = 5, RANGE_COUNT_ONLY = 9, RANGE_MOST = 13 };
 enum { RESULT_KEYS = 2, RESULT_COUNT = 4, DELETED = 2 };
 enum { KEY = 1, CREATED, MODIFIED, VERSION, VALUE, LEASE };
@@ -92,6 +92,16 @@ static int next_step(struct dli_wire *request, uint32_t branch, struct step *ste
         return 1;
     }
     return more;
+}
+
+static int has_condition(struct dli_wire request)
+{
+    struct dli_field field;
+
+    while (dli_wire_next(&request, &field) > 0)
+        if (field.number == TXN_CONDITION)
+            return 1;
+    return 0;
 }
 
 /* ---- keys */
@@ -272,11 +282,12 @@ int dli_etcd_decode_txn(const struct dli_etcd_talk *talk, struct dli_etcd_reply 
 {
     struct dli_wire wire = dli_wire_of(talk->answer);
 
-    reply->revision = reply->term = reply->succeeded = reply->results = 0;
+    memset(reply, 0, sizeof *reply);
     reply->bytes = talk->answer;
-    reply->at = 0;
     reply->rest = talk->answer;
     if (!talk->answer.bytes || dli_wire_each(wire, frame_field, reply) || !reply->revision)
+        return -1;
+    if (!reply->succeeded && !has_condition(request_of(talk)))
         return -1;
     return read_results(wire, request_of(talk), reply);
 }
