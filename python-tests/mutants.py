@@ -665,6 +665,16 @@ ALL_HEAR = Mutant(730, "a message about a subscription concerns all holds of the
     ("client/subscription.c", "entry->waitlist && !entry->kind->own_channel)\n        each_follower(", "!entry->waitlist && !entry->kind->own_channel)\n        each_follower("),
 ))  # fmt: skip
 
+# Found by test_quorum.py.
+SETS = (
+    (Mutant(1460, "any servers are members of a quorum with this name", edits=(
+        ("redis/scripts/mutex/join.lua", "    if alive > others then return id end\n", "    if alive > 99 then return id end\n"),
+    )), "servers/test_quorum.py", "one_name_of_two_sets"),
+    (Mutant(1461, "members are told only those that were known at the first query", edits=(
+        ("redis/quorum/membership.c", "    return membership->told == __atomic_load_n(&membership->lane->quorum->known, __ATOMIC_ACQUIRE);\n", "    return membership->index >= 0;\n"),
+    )), "servers/test_quorum.py", "one_name_of_two_sets"),
+)  # fmt: skip
+
 # Found by test_faults_peer.py.
 PEER = (
     (Mutant(1447, "each connection may hold as much as it likes", edits=(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -96,14 +97,33 @@ def test_again_of_one_that_cannot_be(redis_server: Server) -> None:
 
 def test_join(redis_server: Server) -> None:
     redis = redis_server.command
-    run_id, sharded, view, time = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)
-    assert len(run_id) == 40 and sharded == 0 and view == b"3 of 5"
-    *answer, later = script(redis_server, "join", ["dlock_quorum"], "2 of 3", 90_000)
+    run_id, sharded, view, clock, up = script(redis_server, "join", ["dlock_quorum"], "3 of 5", 60_000)
+    assert len(run_id) == 40 and sharded == 0 and view == b"3 of 5" and up >= 0
+    *answer, later, _ = script(redis_server, "join", ["dlock_quorum"], "2 of 3", 90_000)
     assert answer == [run_id, 0, b"3 of 5"]
     seconds, micros = (int(part) for part in redis("TIME"))
-    assert 0 < time < later < seconds * 1_000_000 + micros
+    assert 0 < clock < later < seconds * 1_000_000 + micros
     assert redis("PTTL", "dlock_quorum") <= 60_000
     script(redis_server, "join", ["dlock_quorum"], "3 of 5", 90_000)
     assert redis("PTTL", "dlock_quorum") > 80_000
     script(redis_server, "join", ["dlock_quorum"], "3 of 5", 1000)
     assert redis("PTTL", "dlock_quorum") > 80_000
+
+
+def test_join_compares_members(redis_server: Server) -> None:
+    """A quorum of 3 with a name: what this server accepts of its two others. Lines: run id, seconds since its start, run id before."""
+
+    def fits(*members: str) -> bool:
+        view = script(redis_server, "join", ["dlock_quorum"], "2 of 3: q", 60_000, 2, "".join(line + "\n" for line in members))[2]
+        return bool(view == b"2 of 3: q")
+
+    assert fits("a 100 -") and fits("a 100 -", "b 100 -") and fits("b 100 -", "a 100 -")
+    assert not fits("a 100 -", "c 100 -"), "b and c live at a time"
+    assert not fits("c 100 -", "d 100 -") and not fits("a 100 -", "c 0 -")
+    assert fits("a 100 -", "b 100 -"), "those that it knows are welcome"
+    assert fits("a 100 -", "e 0 b"), "the client has seen that e has replaced b"
+    assert not fits("a 100 -", "b 100 -"), "who still knows b is told"
+    redis_server.command("SET", "dlock_quorum", f"2 of 3: q\na {int(time.time() * 1000) - 5000}\nb {int(time.time() * 1000) - 5000}")
+    assert fits("a 100 -", "f 1 -"), "f was started when b had not been seen for seconds"
+    redis_server.command("SET", "dlock_quorum", f"2 of 3: q\ng {int(time.time() * 1000) - 61_000}\nh {int(time.time() * 1000) - 61_000}")
+    assert fits("a 100 -", "b 100 -"), "what was not seen for so long is forgotten"

@@ -1,13 +1,16 @@
 """redis+quorum://: a mutex on independent servers. Rows G of the fault matrix are in test_faults_quorum.py."""
 from __future__ import annotations
 
+import pathlib
 import urllib.parse
 from typing import Any, Callable, Iterator
 
 import pytest
 
+import mutants
 from harness.acl import rights
 from harness.agent import Agent, until
+from harness.build import BUILD, ROOT
 from harness.quorum import Quorum, url_of
 from harness.steps.redisson import old_counter
 from harness.server import Server
@@ -309,6 +312,54 @@ def test_a_server_that_comes_back_is_asked_again(agent: Agent, new_quorum: Make)
     until(lambda: None not in (names := set(quorum.each("GET", "dlock_quorum"))) and len(names) == 1)
 
 
+NAMED = {"quorum_name": "locks", **PATIENT}
+
+
+@pytest.mark.parametrize("others", ((3, 4), (1, 3)), ids=("one in common", "two in common"))
+def test_one_name_of_two_sets(new_agent: Make, quorum: Quorum, others: tuple[int, int]) -> None:
+    """A name does not make one quorum of two: their majorities need not have a server in common. Who came first goes on."""
+    first, second = ([quorum.nodes[i] for i in (0, *some)] for some in ((1, 2), others))
+    mine = new_agent().open(url_of(*first), **NAMED).lock("lock")
+    mine.acquire(1, 30_000).ok
+    theirs = new_agent().open(url_of(*second), **NAMED).lock("lock")
+    answer = theirs.acquire(1, 30_000)
+    assert answer.status == "INVALID_QUORUM" and "locks of other servers" in answer.message, answer
+    assert f"127.0.0.1:{quorum.nodes[0].port}" in answer.message and theirs.state(1) == "NONE"
+    assert mine.state(1) == "HELD"
+    mine.release(1).ok
+    again = new_agent().open(url_of(*first), **NAMED).lock("lock")
+    again.acquire(1, 30_000).ok
+    again.release(1).ok
+
+
+def test_one_set_by_two_names(new_agent: Make, quorum: Quorum) -> None:
+    here, there = url_of(*quorum.nodes[:3]), url_of(*quorum.nodes[:3]).replace("127.0.0.1", "localhost")
+    locks = [new_agent().open(url, **NAMED).lock("lock") for url in (here, there, here)]
+    for lock in locks:
+        lock.acquire(1, 30_000).ok
+        assert quorum.held("lock") >= 2
+        lock.release(1).ok
+
+
+def test_a_named_quorum_whose_servers_are_replaced(new_agent: Make, new_quorum: Make) -> None:
+    """Empty servers with other run ids, one after the other. A client that was there tells those that come."""
+    quorum = new_quorum(3)
+    lock = new_agent().open(quorum, **NAMED).lock("lock")
+    lock.acquire(1, 30_000).ok
+    lock.release(1).ok
+    for node in quorum.nodes:
+        before = node.command("INFO", "server")
+        node.kill()
+        node.start()
+        assert node.command("INFO", "server").split(b"run_id:")[1][:40] != before.split(b"run_id:")[1][:40]
+        until(lambda: lock.acquire(1, 30_000).status == "OK")
+        lock.release(1).ok
+        until(lambda: b"cmdstat_hset" in node.command("INFO", "commandstats"))
+        later = new_agent().open(quorum, **NAMED).lock("lock")
+        later.acquire(1, 30_000).ok
+        later.release(1).ok
+
+
 def test_passwords(agent: Agent, new_quorum: Make) -> None:
     quorum = new_quorum(3, "--requirepass", CANARY)
     good, bad = url_of(*quorum.nodes, password=CANARY), url_of(*quorum.nodes, password="wrong")
@@ -356,3 +407,10 @@ def test_python(quorum: Quorum) -> None:
     until(lambda: quorum.held("lock") == 0)
     with pytest.raises(dlock.InvalidQuorum):
         dlock.Client("redis+quorum://a,b")
+
+
+@mutants.each(mutants.SETS)
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(200)
+def test_mutant(tmp_path: pathlib.Path, mutant: mutants.Mutant, file: str, words: str) -> None:
+    mutants.check_found(ROOT, BUILD, tmp_path, mutant, file, words, timeout=60, agents=True)

@@ -76,7 +76,6 @@ static void add_grant(struct dli_buffer *out)
 static const struct {
     const char *part, *reply; /* NULL: a grant */
 } of_scripts[] = {
-    {"join", "*3\r\n$5\r\nrun-1\r\n:0\r\n$0\r\n\r\n"},
     {"multi_acquire", "*5\r\n:1\r\n:1700000000000001\r\n:1\r\n:1700000000000002\r\n:1\r\n"},
     {"pass", "*2\r\n:1\r\n*3\r\n:0\r\n:20000\r\n:0\r\n"},
     {"batch_acquire", "*1\r\n*3\r\n:0\r\n:5\r\n:0\r\n"},
@@ -178,10 +177,23 @@ static const char *script_name(const char *sha)
     return "";
 }
 
-static void reply_to_script(const struct command *command, struct dli_buffer *out)
+/* The view is the client's own. */
+static void add_join(const struct command *command, int member, struct dli_buffer *out)
+{
+    add(out, "*5\r\n$4\r\nabc%d\r\n:0\r\n", member);
+    add_text(out, command->word[4]);
+    add(out, ":1700000000000000\r\n:100\r\n");
+}
+
+static void reply_to_script(const struct command *command, int member, struct dli_buffer *out)
 {
     const char *name = script_name(command->word[1]);
     int i = 0;
+
+    if (strcmp(name, "join") == 0) {
+        add_join(command, member, out);
+        return;
+    }
 
     while (!strstr(name, of_scripts[i].part))
         i++;
@@ -206,12 +218,12 @@ static void reply_to_subscription(const struct command *command, struct peer *pe
     }
 }
 
-static void usual_reply(const struct command *command, struct peer *peer, struct dli_buffer *out)
+static void usual_reply(const struct command *command, struct peer *peer, int member, struct dli_buffer *out)
 {
     int i = 0;
 
     if (is_script(command)) {
-        reply_to_script(command, out);
+        reply_to_script(command, member, out);
         return;
     }
     if (strstr(command->word[0], "SUBSCRIBE")) {
@@ -251,7 +263,7 @@ static void reply(struct w_wire *wire, const struct command *command)
     unsigned how = h_spoil();
 
     if (how < UNTOUCHED) {
-        usual_reply(command, wire->peer, &out);
+        usual_reply(command, wire->peer, wire->member, &out);
     } else if (how < 220) {
         h_garbled();
         add(&out, "%s", others[h_spoil() % (sizeof others / sizeof others[0])]);
@@ -261,8 +273,8 @@ static void reply(struct w_wire *wire, const struct command *command)
         forged_grant(&out);
     } else if (how < 250) {
         h_garbled(); /* the second one may come while another request is under way, as its answer */
-        usual_reply(command, wire->peer, &out);
-        usual_reply(command, wire->peer, &out);
+        usual_reply(command, wire->peer, wire->member, &out);
+        usual_reply(command, wire->peer, wire->member, &out);
     } else if (how < 253) {
         h_hang_up(wire);
     } else {
@@ -506,7 +518,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const urls[] = {"redis://:" SECRET "@127.0.0.1:1000",
                                        "redis+sentinel://127.0.0.1:1000,127.0.0.1:1002/s",
                                        "redis+cluster://:" SECRET "@127.0.0.1:1000,127.0.0.1:1001",
-                                       "redis+quorum://127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002"};
+                                       "redis+quorum://127.0.0.1:1000,127.0.0.1:1001,127.0.0.1:1002?quorum_name=q"};
     static const struct w_model model = {.scheme = "redis",
                                          .begin = nobody,
                                          .end = nobody,

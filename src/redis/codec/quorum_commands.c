@@ -56,5 +56,9 @@ int dli_encode_join(struct dli_buffer *out, int full, const struct dli_request *
     dli_args_text(&args, key);
     dli_args_text(&args, join->view);
     dli_args_number(&args, join->keep_ms);
+    if (join->others) {
+        dli_args_number(&args, join->others);
+        dli_args_text(&args, join->members);
+    }
     return dli_args_finish(&args, out);
 }

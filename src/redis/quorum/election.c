@@ -101,14 +101,6 @@ static void write_floors(struct dli_round *round)
     }
 }
 
-/* Whether the server may vote, by its last answer, and was not unreachable since. */
-static int may_vote(const struct dli_membership *membership)
-{
-    return membership->good &&
-           membership->failures ==
-               __atomic_load_n(&membership->lane->quorum->node[membership->index].failures, __ATOMIC_RELAXED);
-}
-
 /* The vote counts if its server may vote. */
 static void count_vote(struct dli_round *round, struct dli_share *share)
 {
@@ -118,7 +110,7 @@ static void count_vote(struct dli_round *round, struct dli_share *share)
 
     if (request->status != DLOCK_OK) {
         dli_election_failed(&round->election, share->node, request->sent && !request->refused);
-    } else if (!may_vote(membership)) {
+    } else if (!dli_membership_votes(membership)) {
         share->reason = membership->reason;
         if (share->reason.code == DLOCK_OK)
             dli_fail(&share->reason, DLOCK_UNREACHABLE, "%s: it has not named its quorum yet",
@@ -136,7 +128,7 @@ static void answered(struct dli_round *round, struct dli_share *share, int64_t n
 
     switch (share->stage) {
     case DLI_STAGE_REQUEST:
-        if (request->status == DLOCK_OK && !may_vote(membership) && membership->querying) {
+        if (request->status == DLOCK_OK && !dli_membership_votes(membership) && membership->querying) {
             share->unjudged = 1;
             round->busy++;
             return;

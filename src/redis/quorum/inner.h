@@ -27,17 +27,19 @@
 struct dli_quorum;
 struct dli_round;
 
-/* One server. The quorum's mutex guards run_id and bad; failures is an atomic. */
+/* One server. The quorum's mutex guards what it says of itself and bad; failures is an atomic. */
 struct dli_server {
     struct dli_quorum *quorum;
     int index;
     struct dli_store *store;
     int64_t failures; /* how often it was unreachable */
     char run_id[48];  /* "" unknown */
+    char before[48];  /* the run id that it had before, for this client; "" none */
+    int64_t began;    /* when it was started, by dli_now, to a second */
     dlock_error bad;  /* why it may not vote with the others; code DLOCK_OK: no reason is known */
 };
 
-/* subscribed belongs to lane 0; bad_nodes and keep_ms are atomics. */
+/* subscribed belongs to lane 0; bad_nodes, keep_ms and known are atomics. */
 struct dli_quorum {
     struct dli_store store;
     pthread_mutex_t mutex; /* also guards the counts of listeners */
@@ -45,6 +47,8 @@ struct dli_quorum {
     int64_t patience; /* for one command, in microseconds */
     int64_t keep_ms;  /* how long servers keep the view of this quorum */
     int bad_nodes;
+    int named;           /* the view has a name, and does not name the servers: they compare the members, too */
+    uint32_t known;      /* counts the run ids that were learned; 0: the view names the servers */
     unsigned subscribed; /* bit i: node i is subscribed */
     const char *space;   /* the client's namespace, or "" */
     char view[DLI_VIEW_MAX], text[416];
@@ -85,6 +89,7 @@ struct dli_membership {
     int64_t ahead; /* of dli_now, in microseconds */
     int64_t asked_at;
     int64_t joined_at, failures; /* when it joined; node.failures at the last query, -1: query again */
+    uint32_t told;               /* quorum.known at the last query */
     dlock_error reason;          /* of the last query */
     struct dli_join join;        /* what the query asks, and its answer */
 };
@@ -254,11 +259,17 @@ void dli_membership_fini(struct dli_lane *lane);
 /* Servers are to keep the view of this quorum for two leases at least. */
 void dli_membership_last(struct dli_quorum *quorum, int64_t lease);
 
-/* Query the nodes that are not members, have failed since, or joined more than a third of keep_ms ago. */
+/*
+ * Query the nodes that are not members, have failed since, joined more than a third of keep_ms ago, or have not been told
+ * of all members of a quorum with a name.
+ */
 void dli_membership_query(struct dli_lane *lane, int64_t now);
 
 /* Tell the rounds of nodes that could not be queried. */
 void dli_membership_judge(struct dli_lane *lane);
+
+/* Whether the server may vote, by its last answer, was not unreachable since, and has been told of all members. */
+int dli_membership_votes(const struct dli_membership *membership);
 
 /*
  * 1 once all nodes have answered, and the clocks of so many as must agree are known, or half of the time from since to

@@ -5,6 +5,10 @@
  *   - for whether it is a shard of a cluster: such a server knows other servers;
  *   - for the view of its quorum, which it keeps for its clients, so that two views never grant side by side.
  *
+ * The view of a quorum with a name does not name the servers, as clients may name them differently. So each server is told
+ * the run ids of the others, once they are known, and keeps them. Whether a new one has replaced one that is missing shows when it
+ * was started: see join.lua.
+ *
  * The query goes before the first vote on the same connection. While one server may not vote with the others, nothing
  * is granted: the user has to name other servers. All here runs on the lane's thread; mutexes: see inner.h.
  */
@@ -18,7 +22,7 @@
 #include "base/text.h"
 #include "sys/sys.h"
 
-enum { MS = 1000, SLOW = 100000 };
+enum { MS = 1000, SECOND = 1000 * MS, SLOW = 100000 };
 
 /* ---- the view of the quorum */
 
@@ -45,6 +49,18 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 /* ---- the answer of a server */
 
 /* quorum.mutex held. */
+static void learn(struct dli_server *node, const struct dli_join *join)
+{
+    node->began = dli_now() - join->up * SECOND;
+    if (strcmp(node->run_id, join->run_id) == 0)
+        return;
+    memcpy(node->before, node->run_id, sizeof node->before);
+    memcpy(node->run_id, join->run_id, sizeof node->run_id);
+    if (node->quorum->named)
+        __atomic_add_fetch(&node->quorum->known, 1, __ATOMIC_RELEASE);
+}
+
+/* quorum.mutex held. */
 static void judge(struct dli_server *node, const struct dli_request *request)
 {
     const struct dli_join *join = request->own;
@@ -52,7 +68,7 @@ static void judge(struct dli_server *node, const struct dli_request *request)
     const char *text = node->store->text;
 
     node->bad.code = DLOCK_OK;
-    memcpy(node->run_id, join->run_id, sizeof node->run_id);
+    learn(node, join);
     if (join->sharded) {
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
                  "%s is a shard of a cluster: name servers that know nothing of each other", text);
@@ -149,11 +165,15 @@ static void membership_answered(struct dli_request *request)
     membership->reason = bad;
 }
 
+static void tell_members(struct dli_lane *lane, int64_t now);
+
 static void joined(struct dli_request *request)
 {
     const struct dli_membership *membership = request->context;
 
     membership_answered(request);
+    if (membership->lane->met)
+        tell_members(membership->lane, dli_now());
     dli_election_round_judge(membership->lane, membership->index);
 }
 
@@ -195,6 +215,35 @@ void dli_membership_fini(struct dli_lane *lane)
         lane->quorum->node[i].store->ops->request_free(lane->membership[i].request);
 }
 
+/* What a server says of itself goes into a list only if it is a run id. */
+static int is_id(const char *id)
+{
+    size_t size = strspn(id, "0123456789abcdefABCDEF");
+
+    return size > 0 && !id[size];
+}
+
+/* The other servers, for a server of a quorum with a name. Two names of one server are one. */
+static void list_members(struct dli_membership *membership, int64_t now)
+{
+    struct dli_quorum *quorum = membership->lane->quorum;
+    struct dli_join *join = &membership->join;
+    struct dli_text list = dli_text_in(join->members, sizeof join->members);
+
+    pthread_mutex_lock(&quorum->mutex);
+    membership->told = __atomic_load_n(&quorum->known, __ATOMIC_ACQUIRE);
+    for (int i = 0; i < quorum->count; i++) {
+        const struct dli_server *node = &quorum->node[i];
+        int64_t age = now > node->began ? (now - node->began) / SECOND : 0;
+
+        if (i != membership->index && is_id(node->run_id))
+            dli_text_print(&list, "%s %lld %s\n", node->run_id, (long long)age,
+                           is_id(node->before) ? node->before : "-");
+    }
+    pthread_mutex_unlock(&quorum->mutex);
+    join->others = quorum->count - 1;
+}
+
 static void query(struct dli_membership *membership, int64_t now)
 {
     struct dli_quorum *quorum = membership->lane->quorum;
@@ -210,6 +259,8 @@ static void query(struct dli_membership *membership, int64_t now)
     membership->join.view = quorum->view;
     membership->join.space = quorum->space;
     membership->join.keep_ms = __atomic_load_n(&quorum->keep_ms, __ATOMIC_RELAXED);
+    if (quorum->named)
+        list_members(membership, now);
     request->deadline = now + quorum->patience;
     request->repeatable = 1;
     request->done = joined;
@@ -242,6 +293,30 @@ void dli_membership_last(struct dli_quorum *quorum, int64_t lease)
         continue;
 }
 
+static int is_told(const struct dli_membership *membership)
+{
+    return membership->told == __atomic_load_n(&membership->lane->quorum->known, __ATOMIC_ACQUIRE);
+}
+
+int dli_membership_votes(const struct dli_membership *membership)
+{
+    const struct dli_server *node = &membership->lane->quorum->node[membership->index];
+
+    return membership->good && is_told(membership) &&
+           membership->failures == __atomic_load_n(&node->failures, __ATOMIC_RELAXED);
+}
+
+/* Tell the members of the others. */
+static void tell_members(struct dli_lane *lane, int64_t now)
+{
+    for (int i = 0; i < lane->quorum->count; i++) {
+        struct dli_membership *membership = &lane->membership[i];
+
+        if (!membership->querying && membership->good && !is_told(membership))
+            query(membership, now);
+    }
+}
+
 void dli_membership_query(struct dli_lane *lane, int64_t now)
 {
     int64_t keep = __atomic_load_n(&lane->quorum->keep_ms, __ATOMIC_RELAXED) * MS;
@@ -250,22 +325,26 @@ void dli_membership_query(struct dli_lane *lane, int64_t now)
         struct dli_membership *membership = &lane->membership[i];
         int64_t failures = __atomic_load_n(&lane->quorum->node[i].failures, __ATOMIC_RELAXED);
 
-        if (!membership->querying &&
-            (!membership->good || membership->failures != failures || now - membership->joined_at > keep / 3))
+        if (now - membership->joined_at > keep)
+            membership->good = 0; /* the server may keep another view by now */
+        if (!membership->querying && (!membership->good || !is_told(membership) || membership->failures != failures ||
+                                      now - membership->joined_at > keep / 3))
             query(membership, now);
     }
 }
 
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
-    int membership_answered = 0, querying = 0;
+    int had_met = lane->met, answered = 0, querying = 0;
 
     *at = since + (deadline - since) / 2;
     for (int i = 0; i < lane->quorum->count; i++) {
-        membership_answered += lane->membership[i].answered;
+        answered += lane->membership[i].answered;
         querying += lane->membership[i].querying;
     }
-    if (membership_answered == lane->quorum->count || now >= *at)
+    if (answered == lane->quorum->count || now >= *at)
         lane->met = 1;
+    if (lane->met && !had_met)
+        tell_members(lane, now); /* before the votes, on the same connections */
     return lane->met && (count_timed(lane) >= lane->quorum->needed || !querying || now >= *at);
 }

@@ -349,6 +349,7 @@ dlock_status dli_quorum_open(const struct dlock_options *options, const struct d
     quorum->patience = options->number[DLI_OPT_COMMAND_TIMEOUT_MS] * MS;
     quorum->keep_ms = 2 * lease_ms > KEEP_LEAST_MS ? 2 * lease_ms : KEEP_LEAST_MS;
     quorum->space = dli_options_text(options, DLI_OPT_NAMESPACE);
+    quorum->named = *dli_options_text(options, DLI_OPT_QUORUM_NAME) != '\0';
     dli_quorum_view(quorum, (int)options->number[DLI_OPT_DB], dli_options_text(options, DLI_OPT_QUORUM_NAME));
     snprintf(quorum->text, sizeof quorum->text, "%s", site->target.text);
     quorum->store.ops = &ops;

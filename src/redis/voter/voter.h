@@ -13,7 +13,7 @@ enum {
     DLI_VOTER_VERBS
 };
 
-enum { DLI_VIEW_MAX = 512 };
+enum { DLI_VIEW_MAX = 512, DLI_MEMBERS_MAX = 15 * 108 };
 
 struct dli_floor {
     char owner[DLI_OWNER_MAX];
@@ -27,8 +27,11 @@ struct dli_join {
     const char *view;  /* the servers of the quorum, as this client knows them */
     const char *space; /* the client's namespace, which has a view of its own; "": none */
     int64_t keep_ms;
-    char run_id[48]; /* results */
-    int64_t clock;   /* the server's time, in microseconds since 1970 */
+    int others;                    /* how many other servers the quorum has; 0: the view names them */
+    char members[DLI_MEMBERS_MAX]; /* others: those that are known, as join.lua wants them */
+    char run_id[48];               /* results */
+    int64_t up;                    /* seconds since the server's start */
+    int64_t clock;                 /* the server's time, in microseconds since 1970 */
     int sharded;
     char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
 };
