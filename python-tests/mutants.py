@@ -1160,6 +1160,19 @@ MEASURED = Mutant(902, "what measures is not inlined", caught=False, edits=tuple
     for name, first in (("acquire", "acquire"), ("waiter", "multi"), ("exchange", "waitlist"), ("transfer", "operation"), ("pass", "waitlist"), ("renewal", "multi"))
 ))  # fmt: skip
 
+# Found by test_cluster_moving.py.
+MOVING = (
+    (Mutant(1455, "a reader whose key is on the way is dead", edits=(
+        ("redis/scripts/shared/asking.lua", "if said == -2 and", "if said == -3 and"),
+    )), "servers/test_cluster_moving.py", "on_the_way"),
+    (Mutant(1456, "a command asks for several keys of which some are missing", edits=(
+        ("redis/scripts/shared/asking.lua", "and keys[2] then", "and not keys[1] then"),
+    )), "servers/test_cluster_moving.py", "a_new_lock and mutex"),
+    (Mutant(1457, "a script that follows ASK declares all its keys", edits=(
+        ("redis/cluster/route.c", "return route->job.call.asking && place &&", "return route->job.asked && place &&"),
+    )), "servers/test_cluster_moving.py", "have_moved and semaphore"),
+)  # fmt: skip
+
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
@@ -1343,7 +1356,7 @@ def changed_objects(root: pathlib.Path, build: pathlib.Path, folder: pathlib.Pat
         objects[made.name] = made
     if any(name.endswith(".lua") for name in changed):
         scripts = "src/redis/scripts"
-        subprocess.run([sys.executable, root / scripts / "embed.py", folder / "scripts.c", *(folder / scripts / name for name in embedded(root))], check=True)
+        subprocess.run([sys.executable, folder / scripts / "embed.py", folder / "scripts.c", *(folder / scripts / name for name in embedded(root))], check=True)
         made = compile_again(commands[build / scripts / "scripts_gen.c"], folder / "scripts.c", root / scripts)
         objects[made.name] = made
     return list(objects.values())

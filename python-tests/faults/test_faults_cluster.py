@@ -123,6 +123,8 @@ def test_f02_resharding(agent: Agent, new_agent: Make, cluster: Cluster, count: 
                 answer = third.lock(name).acquire(3, 0) if index % 4 == 0 else None
                 assert not answer or answer.status == "BUSY" or (answer.status != "OK" and answer.retryable), answer
                 assert lock.state(1) == "HELD", (name, str(pulse), client.counters()["lost"])
+            if index % 4 == 0:
+                cluster.until_settled()  # of many moves at once two may take the same epoch, and then Redis itself loses keys
             settle()
         renewed = client.counters()["renewed"]
         until(lambda: client.counters()["renewed"] >= renewed + count, 30)
@@ -212,7 +214,8 @@ def test_f03_tryagain(agent: Agent, cluster: Cluster, kind: str) -> None:
     lock.release(1).ok
     slot, before = cluster.slot("half"), errors(cluster, "TRYAGAIN")
     with cluster.moving(slot, elsewhere(cluster, cluster.owner(slot))) as (source, target):
-        cluster.move_keys(slot, source, target, 1)
+        if len(ask(source, "CLUSTER", "GETKEYSINSLOT", slot, 2)) > 1:  # else the old server has one key and lacks the others
+            cluster.move_keys(slot, source, target, 1)
         wait = lock.start("acquire", 1, 20_000, thread=1)
         until(lambda: errors(cluster, "TRYAGAIN") > before + 2)
         assert not wait.ready()

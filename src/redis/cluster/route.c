@@ -86,15 +86,28 @@ static void end_without_server(struct dli_route *route)
 
 /* ---- the next server */
 
-/* Encode the command again when the form of its channel has changed. 0, or -1 without memory. */
+/*
+ * Whether the command is encoded for ASKING. Its server must have said for all keys of the script that it has none. The
+ * scripts of fair locks have one more, which they do not declare.
+ */
+static int asks(const struct dli_route *route)
+{
+    const struct dli_place *place = place_of(&route->job.request);
+
+    return route->job.call.asking && place && dli_wire_at(place->wire)->id != DLOCK_KIND_FAIR;
+}
+
+/* Encode the command again when the form of its channel has changed, or ASKING. 0, or -1 without memory. */
 static int encode_for_form(struct dli_route *route)
 {
     const struct dli_place *place = place_of(&route->job.request);
-    int form = dli_cluster_form(route->lane->cluster, place && place->plain);
+    int form = dli_cluster_form(route->lane->cluster, place && place->plain), asked = asks(route);
 
-    if (form == route->job.form)
+    if (form == route->job.form && asked == route->job.asked)
         return 0;
     route->job.form = form;
+    route->job.asked = asked;
+    route->job.call.fallback = 0;
     return route->job.call.encode(&route->job.call, 0);
 }
 
@@ -138,7 +151,7 @@ static int try_later(struct dli_route *route, int down, int64_t now)
         return 0;
     end(route,
         dli_fail(request->reason, DLOCK_SERVER_LOADING, "%s asks to try again: %s", route->node->config.target.text,
-                 down ? "the cluster is down" : "keys are on their way to another server"));
+                 down ? "the cluster is down" : "the slot is being moved to another server"));
     return -1;
 }
 
@@ -231,6 +244,7 @@ static dlock_status begin(struct dli_lane *lane, struct dli_route *route, int ca
     route->redirects = route->rests = route->over = 0;
     route->node = route->ask_node = NULL;
     route->job.form = DLI_FORM_PLAIN;
+    route->job.asked = 0;
     return dli_job_begin(&route->job) || encode_for_form(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 
@@ -309,6 +323,7 @@ dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, 
 /* The same for a route under way: a failure is reported. */
 static void go_on(struct dli_route *route)
 {
+    route->job.call.asking = route->ask_node != NULL;
     if (encode_for_form(route))
         end(route, DLOCK_OUT_OF_MEMORY);
     else if (send_off(route, 0))

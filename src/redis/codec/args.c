@@ -53,19 +53,41 @@ void dli_args_number_in(struct dli_args *args, char room[24], int64_t number)
 
 void dli_args_clear(struct dli_args *args)
 {
-    args->count = args->numbers = args->form = 0;
+    args->count = args->numbers = args->form = args->asks = 0;
+    args->asking = NULL;
     args->most = 0;
     args->quarantine = NULL;
 }
 
+/* Add the text or the hash of a script that is sent with ASKING. Without memory the text stays NULL. */
+static void add_asking(struct dli_args *args, const struct dli_script *said, int full)
+{
+    size_t head = strlen(dli_script_asking);
+
+    args->asks = 1;
+    if (!(full & DLI_ENCODE_FULL)) {
+        dli_args_add(args, said->asking, 40);
+        return;
+    }
+    args->asking = malloc(head + said->size);
+    if (args->asking) {
+        memcpy(args->asking, dli_script_asking, head);
+        memcpy(args->asking + head, said->text, said->size);
+    }
+    dli_args_add(args, args->asking, head + said->size);
+}
+
 void dli_args_begin(struct dli_args *args, int script, int full)
 {
-    const struct dli_script *said = dli_script_in(full / DLI_ENCODE_FORM, script);
+    int form = (full & (DLI_ENCODE_ASKING - 1)) / DLI_ENCODE_FORM;
+    const struct dli_script *said = dli_script_in(form, script);
 
     dli_args_clear(args);
-    args->form = full / DLI_ENCODE_FORM;
+    args->form = form;
     dli_args_text(args, full & DLI_ENCODE_FULL ? "EVAL" : "EVALSHA");
-    if (full & DLI_ENCODE_FULL)
+    if (full & DLI_ENCODE_ASKING)
+        add_asking(args, said, full);
+    else if (full & DLI_ENCODE_FULL)
         dli_args_add(args, said->text, said->size);
     else
         dli_args_add(args, said->sha1, 40);
@@ -126,21 +148,42 @@ static void write_patterns(struct dli_args *args, char *text)
     }
 }
 
+/* Declare the first key only: the number of keys and the others become arguments. */
+static void declare_one(struct dli_args *args)
+{
+    for (int i = args->count; i > 4; i--) {
+        args->word[i] = args->word[i - 1];
+        args->size[i] = args->size[i - 1];
+        args->place[i] = args->place[i - 1];
+    }
+    args->word[4] = args->word[2];
+    args->size[4] = args->size[2];
+    args->place[4] = NULL;
+    args->word[2] = "1";
+    args->size[2] = 1;
+    args->count++;
+}
+
 int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
 {
     char small[1024], *text = args->most > sizeof small ? malloc(args->most) : small;
     int status;
 
-    if (!text)
+    if (!text || (args->asks && !args->word[1])) {
+        free(text == small ? NULL : text);
         return -1;
+    }
     if (args->quarantine) {
         dli_args_number(args, args->quarantine->longest_ms);
         dli_args_number(args, args->quarantine->lasts_ms);
     }
+    if (args->asks)
+        declare_one(args);
     write_patterns(args, text);
     status = dli_encode(out, args->count, args->word, args->size);
     if (text != small)
         free(text);
+    free(args->asking);
     return status;
 }
 

@@ -8,7 +8,7 @@
 #include "commands.h"
 #include "redis/scripts/scripts.h"
 
-enum { DLI_ARGS_MAX = 3 + 5 * DLI_RENEW_MAX };
+enum { DLI_ARGS_MAX = 4 + 5 * DLI_RENEW_MAX };
 
 struct dli_args {
     int count;
@@ -19,6 +19,8 @@ struct dli_args {
     size_t most;              /* the sum of these sizes */
     char number[16][24], marker[DLI_MARKER_MAX];
     int numbers, form;
+    char *asking; /* the text of a script that is sent with ASKING; dli_args_finish frees it */
+    int asks;     /* only the first key is declared, see asking.lua */
     const struct dli_quarantine *quarantine; /* not NULL: dli_args_finish appends its two arguments */
 };
 

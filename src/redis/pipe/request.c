@@ -8,6 +8,8 @@
 
 #include "redis/codec/codec.h"
 
+enum { MOVING_PAUSE = 200000 }; /* microseconds */
+
 const struct dli_store_traits dli_redis_traits = {
     .where = "on Redis",
     .kinds_text = "all kinds",
@@ -34,7 +36,7 @@ void dli_job_free(struct dli_request *request)
 static int encode(struct dli_call *call, int full)
 {
     const struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
-    int how = (full ? DLI_ENCODE_FULL : 0) | job->form * DLI_ENCODE_FORM;
+    int how = (full ? DLI_ENCODE_FULL : 0) | job->form * DLI_ENCODE_FORM | (job->asked ? DLI_ENCODE_ASKING : 0);
 
     call->command.size = 0;
     return dli_encode_request(&call->command, how, &job->request);
@@ -54,6 +56,16 @@ static void complete_answer(struct dli_request *request)
     answer->repeated = request->repeated;
     if (request->repeated && request->exchange.wish.drop)
         answer->released = 1;
+}
+
+/*
+ * A sharded channel of a slot that moves has its subscribers at the old server and its messages at the new one. So who
+ * listens to it asks again soon.
+ */
+static void hear_nothing(struct dli_answer *answer)
+{
+    if (answer->got == DLI_TRY_HELD && answer->foreign && (answer->left < 0 || answer->left > MOVING_PAUSE))
+        answer->left = MOVING_PAUSE;
 }
 
 /* Note whether the lock's requests may join batches from now on. */
@@ -84,6 +96,8 @@ int dli_job_answer(struct dli_job *job, dlock_status status, int sent, const str
     }
     if (request->verb == DLI_VERB_EXCHANGE)
         complete_answer(request);
+    if (request->verb == DLI_VERB_EXCHANGE && job->asked)
+        hear_nothing(&request->exchange.answer);
     if (status != DLOCK_OK)
         return 0;
     return request->status == DLOCK_PROTOCOL_ERROR || request->status == DLOCK_SERVER_FORGOT ? -1 : 0;

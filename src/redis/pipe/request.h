@@ -11,7 +11,8 @@
 struct dli_job {
     struct dli_request request; /* first */
     struct dli_call call;
-    int form; /* the script's form, DLI_FORM_... */
+    int form;  /* the script's form, DLI_FORM_... */
+    int asked; /* the command is encoded for ASKING, see asking.lua */
 
     /* NULL, or sees how the call ended before done runs. 1: the request goes on elsewhere and has not ended. */
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);

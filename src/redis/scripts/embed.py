@@ -9,6 +9,9 @@ Each script has three forms: plain, and two for clusters with sharded channels. 
 becomes SHARDNUMSUB for the channels of locks, but not for our own: ear(...) and 'dlock_client:'. In "both", shared/both.lua comes
 first and the plain form follows, so that the two share their text. A script that tries commands by name, "try(...)", has its lines
 in either form instead.
+
+A script that is sent with ASKING has shared/asking.lua before any of these texts. The server gets the two texts as one, which has a
+SHA1 of its own.
 """
 import hashlib
 import pathlib
@@ -45,6 +48,7 @@ def load(path: pathlib.Path, above: tuple[pathlib.Path, ...] = ()) -> list[str]:
 
 
 BOTH = load(pathlib.Path(__file__).parent / "shared/both.lua")
+ASKING = load(pathlib.Path(__file__).parent / "shared/asking.lua")
 
 
 def size_of(lines: list[str]) -> int:
@@ -96,15 +100,16 @@ class Script:
     def row(self, form: str) -> str:
         text, start = self.forms[form]
         said = "".join(line + "\n" for line in self.texts[text]).encode()[start:]
-        sha1 = hashlib.sha1(said).hexdigest()
+        sha1, asking = hashlib.sha1(said).hexdigest(), hashlib.sha1("".join(line + "\n" for line in ASKING).encode() + said).hexdigest()
         at = f"&{self.name}_{text}[{start}]" if start else f"{self.name}_{text}"
-        return f'    [DLI_SCRIPT_{self.name.upper()}] = {{"{self.name}", {at}, {len(said)}, "{sha1}"}},\n'
+        return f'    [DLI_SCRIPT_{self.name.upper()}] = {{"{self.name}", {at}, {len(said)}, "{sha1}", "{asking}"}},\n'
 
 
 def main() -> None:
     out, *paths = map(pathlib.Path, sys.argv[1:])
     scripts = [Script(path) for path in paths]
     text = HEAD + "".join(script.literals() for script in scripts)
+    text += "\nconst char dli_script_asking[] = \n" + "\n".join("    " + c_string(line) for line in ASKING) + ";\n"
     for form, name in TABLES.items():
         text += f"\nconst struct dli_script {name}[DLI_SCRIPT_COUNT] = {{\n"
         text += "".join(script.row(form) for script in scripts) + "};\n"

@@ -63,7 +63,11 @@ struct dli_script {
     const char *text; /* terminated */
     size_t size;      /* bytes of text without the terminator */
     char sha1[41];    /* lower-case hex, terminated */
+    char asking[41];  /* the same of dli_script_asking and text */
 };
+
+/* This comes before the text of a script that is sent with ASKING, see shared/asking.lua. */
+extern const char dli_script_asking[];
 
 extern const struct dli_script dli_scripts[DLI_SCRIPT_COUNT];
 
