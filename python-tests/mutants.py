@@ -49,6 +49,8 @@ IN_THE_CHILD = (
     ("client/client.c", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) != dli_fork_generation())", "__atomic_load_n(&client->generation, __ATOMIC_RELAXED) == 0)"),
 )  # fmt: skip
 
+ALONE = ("redis/scripts/rw/write_acquire.lua", "local left = others(holds, own, millis())", "local left = 0")
+
 MUTANTS = (
     Mutant(1, "stamp after the reply", first=41, edits=(
         ("engine/exchange.c", "m->active->sent.wish.lease, m->active->sent.stamp,\n                       answer->since, now);",
@@ -318,6 +320,7 @@ KINDS = (
     )),
     Mutant(201, "a writer enters beside readers", world="rw", edits=(
         ("redis/scripts/rw/write_acquire.lua", "  if last > 0 or more then", "  if last < 0 or more then"),
+        ALONE,
     )),
     Mutant(202, "the first reader that leaves opens the lock", world="rw", edits=(
         ("redis/scripts/rw/read_release.lua", "  local last, more = last_hold()\n", "  local last, more = 0, false\n"),
@@ -331,6 +334,19 @@ KINDS = (
     )),
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),
+    )),
+    Mutant(1450, "a writer does not ask for readers whose hash is gone", world="rw", edits=(ALONE,)),
+    Mutant(1451, "a reader does not ask for a writer whose hash is gone", world="rw", edits=(
+        ("redis/scripts/rw/read_acquire.lua", "mode ~= 'write' and others(holds, own, millis(), under) or 0", "0"),
+    )),
+    Mutant(1452, "a renewal does not note how long it holds", world="rw", edits=(
+        ("redis/scripts/rw/read_renew.lua", "    note(KEYS[3 * i], owner, at, lease)\n", ""),
+    )),
+    Mutant(1453, "a reader stays noted when a writer is granted: harmless", world="rw", seeds=150, caught=False, edits=(
+        ("redis/scripts/rw/write_acquire.lua", "call('DEL', lock, KEYS[5], holds)", "call('DEL', lock, KEYS[5])"),
+    )),
+    Mutant(1454, "a renewal that finds the hash gone forgets who holds", world="rw", edits=(
+        ("redis/scripts/rw/read_renew.lua", "    kept[i] = 1\n  end", "    kept[i] = 1\n  else\n    redis.call('ZREM', KEYS[3 * i], owner)\n  end"),
     )),
     Mutant(206, "two fields count as many readers: harmless", world="rw", seeds=150, caught=False, edits=(
         ("redis/scripts/rw/rw.lua", "FEW, SOME, MOST = 16, 8, 32", "FEW, SOME, MOST = 2, 1, 3"),

@@ -132,7 +132,6 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 - `unsubscribe`: subscriptions last longer than needed.
 - `mget`: the token counters of a batch are read one by one.
 - `pexpireat`: renewals take the server longer.
-- `zadd`: processes that wait for a write lock have no line. They are served in any order.
 - `hrandfield` or `hscan`: one is enough for a read-write lock with many readers. Redis before 6.2 has only `hscan`.
   Without `hrandfield` an inspection of such a lock reads all its readers.
 - `pexpiretime`: a server clock that is set back is not noticed. Redis before 7.0 does not have the command.

@@ -22,7 +22,7 @@ LINES = ["mutex", "fair"]  # whose waiters a gate finds in a line
 OFTEN = ["mutex", "transaction"]  # in every run; the others in the full run
 # Rights that calls can do without, and do not report: connection names, messages, unsubscribing, leases after a clock set back.
 SILENT = {"client|setname", "hrandfield", "hscan", "mget", "pexpireat", "pexpiretime", "subscribe", "unsubscribe", "unwatch"}
-QUIET = {"read-write": {"zadd"}}  # what a feature can do without besides
+QUIET = {"inspect": {"zrange"}}  # what a feature can do without besides
 FINE = ("OK", "BUSY", "NOT_FOUND", "NOT_HELD", "LOST", "UNCHANGED", "GATE_CLOSED")
 WORDS = ("NOPERM", "permission", "can't", "does not permit")  # in the server's text; the last one for callers that waited
 

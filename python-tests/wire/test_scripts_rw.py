@@ -378,7 +378,7 @@ def test_renewals_only_extend_and_tell_each_from_each(wire: RwWire) -> None:
     assert wire.write_renew(w, 3 * LEASE) == 1 and near(wire.left(), 3 * LEASE)
     assert wire.read_renew(*holds) == [0, 0, 0]
     wire.redis.command("SET", "text", 1)
-    assert wire.run("read_renew", ["text", "text", "absent", "absent"], w.id, LEASE, w.id, LEASE) == [0, 0]
+    assert wire.run("read_renew", ["text", "text", "text", "absent", "absent", "absent"], w.id, LEASE, w.id, LEASE) == [0, 0]
 
 
 def test_force(wire: RwWire, a: JavaRw, b: JavaRw, subscriber: Subscriber) -> None:
@@ -515,6 +515,7 @@ def test_trap_20_readers_expire_by_the_clock(wire: RwWire) -> None:
     wire.write(w)
     wire.read(r, 40, under=w)
     wire.redis.command("HDEL", wire.name, w.writer)
+    wire.redis.command("ZREM", wire.ours, w.writer)
     wire.redis.command("HSET", wire.name, "mode", "read")  # Redisson's downgrade leaves the lock its long life
     assert near(wire.left(), LEASE)
     wait_until(lambda: wire.write(Hold())[0] == 1)

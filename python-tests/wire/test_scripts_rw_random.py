@@ -43,7 +43,7 @@ class Run:
         self.writes: dict[str, int] = {}
         self.under: set[str] = set()  # the write hold that the requested read would be under
         self.last = 0
-        self.granted = {"ours": 0, "java": 0, "under": 0, "cleared": 0}
+        self.granted = {"ours": 0, "java": 0, "under": 0, "cleared": 0, "kept out": 0}
 
     # ---- reading the state
 
@@ -62,6 +62,8 @@ class Run:
         assert fields == ({"mode": model.mode, **counts} if model.mode else {})
         assert model.ttl - SLACK < ttl <= model.ttl + ADDED if model.mode else ttl == -2
         assert holds.keys() == model.holds.keys()
+        noted = self.wire.noted()
+        assert noted.keys() == model.ours.keys() and all(lease - SLACK < noted[one] <= lease + ADDED for one, lease in model.ours.items())
         assert all(lease - SLACK < holds[key] <= lease + ADDED for key, lease in model.holds.items())
 
     # ---- our steps
@@ -80,6 +82,10 @@ class Run:
             assert reply == [-2]
         elif what == "busy":
             assert (reply[0], reply[2]) == (0, 1) and self.model.ttl - SLACK < reply[1] <= self.model.ttl + ADDED
+        elif what == "kept out":
+            kept = self.model.kept_out(owner, *self.under, reads=not owner.endswith(":write"))
+            assert (reply[0], reply[2]) == (0, 1) and kept - SLACK < reply[1] <= kept + ADDED
+            self.granted["kept out"] += 1
         elif what == "new":
             assert reply[0] == 1 and reply[1] > self.last
             self.last = tokens[owner] = reply[1]
@@ -105,6 +111,7 @@ class Run:
 
     def write(self) -> None:
         hold, lease, before = self.ours(), self.random.choice(LEASES), self.model.living()
+        self.under = set()
         dead = bool(self.model.counts) and not before
         reply = self.wire.write(hold, lease)
         what = self.model.write(hold.writer, lease)
@@ -173,8 +180,13 @@ class Run:
             self.model.kill(owner, number)
 
     def expire(self) -> None:
-        self.redis.command("DEL", self.wire.name)
+        self.redis.command("DEL", self.wire.name, self.wire.ours)
         self.model.expire()
+
+    def cut(self) -> None:
+        """Redisson ends the hash alone."""
+        self.redis.command("DEL", self.wire.name)
+        self.model.cut()
 
     def turn_gate(self) -> None:
         self.model.gate = not self.model.gate
@@ -187,7 +199,7 @@ class Run:
         weights: list[tuple[Callable[[], None], int]] = [
             (self.read, 14), (self.write, 12), (self.read_release, 8), (self.write_release, 9), (self.renew, 4),
             (self.force, 1), (self.java_read, 6), (self.java_write, 5), (self.java_release, 12), (self.java_renew, 3),
-            (self.java_force, 1), (self.kill, 4), (self.kill_all, 2), (self.expire, 1),
+            (self.java_force, 1), (self.kill, 4), (self.kill_all, 2), (self.expire, 1), (self.cut, 2),
             (self.turn_gate, 6 if self.model.gate else 1),
         ]  # fmt: skip
         does = self.random.choices([one for one, _ in weights], [weight for _, weight in weights])[0]

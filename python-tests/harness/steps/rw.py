@@ -13,12 +13,12 @@ from .redisson import token_key
 from .redisson_rw import hold_key, rw_channel
 from ..resp import Client
 from .scripts import load
-from .wire import BEAT, KEEP, LEASE, LINE, TRY, private
+from .wire import BEAT, KEEP, LEASE, LINE, TRY, private, server_ms
 
 STEMS = (
-    "read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "renew", "inspect",
-    "gate",
+    "read_acquire", "read_release", "write_acquire", "write_release", "rw_force", "read_renew", "inspect", "gate",
 )  # fmt: skip
+WRITER = 9 * 10**15  # as in rw_holds.lua
 SCRIPTS = {stem: load(stem) for stem in STEMS}
 
 
@@ -46,6 +46,7 @@ class RwWire:
         self.redis = redis
         self.name = name.encode() if isinstance(name, str) else name
         self.writer, self.turns = private("dlock_writer", name), private("dlock_turns", name)
+        self.ours = private("dlock_holds", name)
         self.tokens, self.others = 0, False  # what the last acquire and release say
         self.fence, self.gate, self.channel = token_key(name), private("dlock_gate", name), rw_channel(name)
 
@@ -56,7 +57,7 @@ class RwWire:
         return hold_key(self.name, owner, number)
 
     def keys(self, hold: bytes | None = None) -> list[bytes]:
-        return [self.name, self.fence, self.gate, hold or self.name, self.writer, self.turns]
+        return [self.name, self.fence, self.gate, hold or self.name, self.writer, self.turns, self.ours]
 
     def read(self, hold: Hold, lease: int = LEASE, under: Hold | None = None, block: int = 1) -> list[int]:
         arguments = [lease, block, LINE, 0, BEAT, KEEP, 1, self.channel, under.writer if under else ""]
@@ -82,13 +83,15 @@ class RwWire:
         return min(reply, 1)
 
     def read_renew(self, *holds: Hold, lease: int = LEASE) -> list[int]:
-        keys = [key for hold in holds for key in (self.name, self.hold_key(hold.id))]
-        reply: list[int] = self.run("read_renew", keys, *itertools.chain(*((hold.id, lease) for hold in holds)))
-        return reply
+        return self.renew([hold.id for hold in holds], lease)
 
     def write_renew(self, hold: Hold, lease: int = LEASE) -> int:
-        reply: list[int] = self.run("renew", [self.name], hold.writer, lease)
-        return reply[0]
+        return self.renew([hold.writer], lease)[0]
+
+    def renew(self, ids: list[str], lease: int) -> list[int]:
+        keys = [key for one in ids for key in (self.name, self.hold_key(one), self.ours)]
+        reply: list[int] = self.run("read_renew", keys, *itertools.chain(*((one, lease) for one in ids)))
+        return reply
 
     def force(self) -> int:
         reply: int = self.run("rw_force", self.keys(), self.channel)
@@ -118,3 +121,9 @@ class RwWire:
     def kill(self, owner: str, number: int = 1) -> None:
         """The lease of a hold ends."""
         assert self.redis.command("DEL", self.hold_key(owner, number)) == 1
+        self.redis.command("ZREM", self.ours, owner)
+
+    def noted(self) -> dict[str, int]:
+        """Who of ours holds though the hash may be gone: id -> ms that its lease has left."""
+        words, now = self.redis.command("ZRANGE", self.ours, 0, -1, "WITHSCORES"), server_ms(self.redis)
+        return {one.decode(): int(score) % WRITER - now for one, score in zip(words[::2], words[1::2])}

@@ -16,6 +16,7 @@ class RwModel:
         self.counts: dict[str, int] = {}  # the fields except the mode
         self.holds: dict[tuple[str, int], int] = {}  # the hold keys: the lease of each
         self.ttl = 0
+        self.ours: dict[str, int] = {}  # our own holders beside the hash: the lease of each
         self.gate = False
         self.said: list[bytes] = []
 
@@ -48,9 +49,14 @@ class RwModel:
 
     def kill(self, owner: str, number: int) -> None:
         del self.holds[owner, number]
+        self.ours.pop(owner, None)
+
+    def cut(self) -> None:
+        self._free()
 
     def expire(self) -> None:
         self._free()
+        self.ours = {}
 
     # ---- our steps
 
@@ -68,19 +74,31 @@ class RwModel:
     def _rest(self, owner: str, rest: int) -> None:
         self.counts[owner + REST] = 1
         self.holds[owner + REST, 1] = rest
+        self._note(owner + REST, rest)
         self.ttl = max(self.ttl, rest)
         self.said += ALL
+
+    def _note(self, owner: str, lease: int) -> None:
+        self.ours[owner] = max(self.ours.get(owner, 0), lease)
+
+    def kept_out(self, *mine: str, reads: bool = False) -> int:
+        """The longest lease of our other holders, 0 when there is none. A reader asks for writers only."""
+        return max((lease for one, lease in self.ours.items() if one not in mine and (":write" in one or not reads)), default=0)
 
     def read(self, owner: str, lease: int, under: str = "") -> str:
         self._settle()
         if self.lives(owner):
             self.holds[owner, 1] = max(self.holds[owner, 1], lease)
             self.ttl = max(self.ttl, lease)
+            self._note(owner, lease)
             return "again"
         if self.gate:
             return "gate"
         if self.mode == "write" and under not in self.counts:
             return "busy"
+        if self.mode != "write" and self.kept_out(owner, under, reads=True):
+            return "kept out"
+        self._note(owner, lease)
         self.mode = self.mode or "read"
         self.counts[owner] = 1
         self.holds[owner, 1] = lease
@@ -91,18 +109,25 @@ class RwModel:
         self._settle()
         if owner in self.counts:
             self.ttl = max(self.ttl, lease)
+            self._note(owner, lease)
             return "again"
         if self.gate:
             return "gate"
-        if self.mode == "read":
-            self._sweep()
-        if self.mode == "write" or self.longest() > 0:
+        if self.mode == "write":
             return "busy"
+        if self.longest() > 0:
+            self._sweep()
+            return "busy"
+        if self.kept_out(owner):
+            return "kept out"
+        self.ours = {owner: lease}
         self.mode, self.counts, self.ttl = "write", {owner: 1}, lease
         return "new"
 
     def read_release(self, owner: str, rest: int) -> int:
         held = self.holds.pop((owner, 1), 0)
+        if self.ours.pop(owner, 0) and not self.mode:
+            self.said.append(b"0")
         if owner not in self.counts:
             return 0
         del self.counts[owner]
@@ -117,7 +142,9 @@ class RwModel:
         return 1 if held else 0
 
     def write_release(self, owner: str, rest: int) -> int:
+        noted = self.ours.pop(owner, 0)
         if self.mode != "write" or owner not in self.counts:
+            self.said += ALL if noted else []
             return 0
         del self.counts[owner]
         if rest:
@@ -139,18 +166,21 @@ class RwModel:
             return 0
         self.holds[owner, 1] = max(self.holds[owner, 1], lease)
         self.ttl = max(self.ttl, lease)
+        self._note(owner, lease)
         return 1
 
     def write_renew(self, owner: str, lease: int) -> int:
         if owner not in self.counts:
             return 0
         self.ttl = max(self.ttl, lease)
+        self._note(owner, lease)
         return 1
 
     def force(self) -> int:
-        if not self.mode:
+        if not self.mode and not self.ours:
             return 0
         self._free(*ALL)
+        self.ours = {}
         return 1
 
     # ---- Redisson's steps

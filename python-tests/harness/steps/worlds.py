@@ -359,6 +359,9 @@ class Shared(World):
         self.crowds = {"tombstones": self.buried, PROCESSES: self.processes(self.wire.channel)}
         self.steps = self.own_steps()
 
+    def free(self) -> None:
+        self.redis.command("DEL", self.wire.name, self.wire.ours)
+
     def own_steps(self) -> list[Step]:
         raise NotImplementedError
 
@@ -377,9 +380,15 @@ class Shared(World):
 
     def dead(self, count: int) -> None:
         self.many("HSET", self.wire.name, list(itertools.chain(*((one, 1) for one in ids(count)))))
+        self.noted(count, -1000)
+
+    def noted(self, count: int, left: int) -> None:
+        ends = server_ms(self.redis) + left
+        self.many("ZADD", self.wire.ours, list(itertools.chain(*((ends, one) for one in ids(count)))))
 
     def living(self, count: int) -> None:
         self.dead(count)
+        self.noted(count, LEASE)
         self.hold_keys(count, "17")
 
     def shared_steps(self) -> list[Step]:
@@ -454,7 +463,7 @@ class Write(Shared):
             Step("write_release", "with a rest", lambda: w.write_release(own, rest=500), RELEASED),
             Step("write_release", "in doubt, held", lambda: self.drop("write_release", own.writer, 1), RELEASED),
             Step("write_release", "in doubt, not held", lambda: self.drop("write_release", z.writer, 1), (0,)),
-            Step("renew", "one row", lambda: self.redis.command("EVAL", SCRIPTS["renew"], 1, w.name, own.writer, LEASE), (1,)),
+            Step("read_renew", "one row", lambda: w.renew([own.writer], LEASE), (1,)),
             *self.shared_steps(),
         ]
 

@@ -12,7 +12,7 @@ static void forget_number(struct sim *s, struct sim_peer *peer, int64_t which)
     struct sim_number *number = sim_number(s, peer, which);
 
     number->buried = number->exported = 0;
-    if (sim_shared(s) && number->first && sim_kinds_ends(s, number->lock, peer->index, which) >= 0)
+    if (sim_shared(s) && number->first && sim_kinds_keeps(s, number->lock, peer->index, which) >= 0)
         number->forced = 1;
 }
 

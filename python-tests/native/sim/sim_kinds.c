@@ -101,6 +101,7 @@ void sim_kinds_name(struct sim *s, int index)
         snprintf(lock->about, sizeof lock->about, "dlock_holders:%s", tagged);
     } else if (s->world == SIM_RW) {
         snprintf(lock->line, sizeof lock->line, "dlock_writer:%s", tagged);
+        snprintf(lock->about, sizeof lock->about, "dlock_holds:%s", tagged);
     } else if (s->world == SIM_PERMIT) {
         snprintf(lock->side, sizeof lock->side, "%s:timeout", tagged);
     }
@@ -132,7 +133,7 @@ const char *sim_kinds_script(const struct sim *s, const struct sim_request *requ
     if (request->kind == SIM_RECLAIM)
         return "semaphore_change";
     if (request->kind == SIM_RENEW)
-        return writes ? "renew" : renew[s->world];
+        return renew[s->world];
     if (request->wish.want)
         return writes ? "write_acquire" : acquire[s->world];
     return writes ? "write_release" : release[s->world];
@@ -168,11 +169,11 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
 
     keys[count++] = sim_word(lock->name);
     if (request->kind == SIM_RENEW) {
-        if (s->world == SIM_RW && request->lock == 0)
+        if (s->world == SIM_RW)
             keys[count++] = hold_key(s, request, request->row[0].number);
-        else if (s->world == SIM_PERMIT)
+        if (s->world == SIM_PERMIT)
             keys[count++] = sim_word(lock->side);
-        else if (s->world == SIM_SEMAPHORE)
+        else if (s->world == SIM_RW || s->world == SIM_SEMAPHORE)
             keys[count++] = sim_word(lock->about);
         return count;
     }
@@ -194,8 +195,7 @@ int sim_kinds_keys(struct sim *s, const struct sim_request *request, struct sim_
             keys[count++] = sim_word(lock->about);
     }
     keys[count++] = sim_word(lock->turns);
-    if (s->world != SIM_RW)
-        keys[count++] = sim_word(lock->once);
+    keys[count++] = sim_word(s->world == SIM_RW ? lock->about : lock->once);
     return count;
 }
 

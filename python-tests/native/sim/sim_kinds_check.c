@@ -2,7 +2,8 @@
  * sim_kinds_check.c: the rules of read-write locks and semaphores. See sim_kinds.c; the fair lock's are in sim_turns.c.
  *
  *   exclusion  a writer that believes it holds is alone; no more permits are believed in than there are
- *   ownership  a believed hold is on the server, for at least as long as its process will trust it
+ *   ownership  a believed hold is on the server, for at least as long as its process will trust it; of a read-write lock in the
+ *              hash or, when a client of Redisson's ended that, beside it
  *   reclaim    a live holder that was heard keeps its permits; at the end those of the dead are back
  *   permits    after every script the free permits and those taken are all there are
  *   fencing    a new grant has a higher token than any before; a repeated request gets the same token
@@ -56,6 +57,20 @@ static int64_t read_or_write_ends(struct sim *s, int lock, int peer, int64_t num
     return find(s, hold) ? find(s, hold)->expires : -1;
 }
 
+/* The same beside the hash, see rw_holds.lua. */
+static int64_t noted_end(struct sim *s, int lock, int peer, int64_t number)
+{
+    struct sim_key *holds = s->world == SIM_RW ? find(s, s->lock[lock].about) : NULL;
+    const struct sim_field *field;
+    char owner[80];
+
+    if (!holds)
+        return -1;
+    sim_kinds_owner(s, lock, peer, number, owner);
+    field = sim_find_field(holds, sim_word(owner));
+    return field ? (int64_t)(field->score < 9e15 ? field->score : field->score - 9e15) : -1;
+}
+
 static int64_t permits_end(struct sim *s, int lock, int peer, int64_t number)
 {
     struct sim_key *out = find(s, s->lock[lock].side);
@@ -86,6 +101,14 @@ int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number)
     if (s->world == SIM_TURNS)
         return sim_turns_end(s, peer, number);
     return s->world == SIM_RW ? read_or_write_ends(s, lock, peer, number) : permits_end(s, lock, peer, number);
+}
+
+/* The same, or beside the hash. */
+int64_t sim_kinds_keeps(struct sim *s, int lock, int peer, int64_t number)
+{
+    int64_t ends = sim_kinds_ends(s, lock, peer, number);
+
+    return ends < 0 ? noted_end(s, lock, peer, number) : ends;
 }
 
 /* ---- around a script */
@@ -171,7 +194,7 @@ static int awake(const struct sim *s, const struct sim_peer *peer)
 static void check_holder(struct sim *s, struct sim_peer *peer, int lock)
 {
     const struct dli_mutex *m = &peer->side[lock].m;
-    int64_t until = sim_kinds_ends(s, lock, peer->index, m->want.number);
+    int64_t until = sim_kinds_keeps(s, lock, peer->index, m->want.number);
 
     if (until < 0)
         sim_violated(s, "ownership: peer %d believes in %" PRId64 " (side %d), which the server does not have",
@@ -303,8 +326,25 @@ static void reclaim_sometimes(struct sim *s)
     reclaim(s);
 }
 
+/* In some seeds a client of Redisson's ends the hash of a read-write lock from time to time. */
+static void cut_sometimes(struct sim *s)
+{
+    struct sim_key *hash;
+
+    if (s->world != SIM_RW || s->seed % 4 != 3 || s->now < s->cut_at || s->now > s->plan.faults_end)
+        return;
+    s->cut_at = s->now + s->plan.lease_max / 2;
+    if (!(hash = find(s, s->lock[0].name)))
+        return;
+    sim_trace(s, "a client of Redisson's ends the hash");
+    if (s->calm_from < s->now + s->plan.lease_max)
+        s->calm_from = s->now + s->plan.lease_max;
+    sim_drop_key(&s->store, hash);
+}
+
 void sim_kinds_step(struct sim *s)
 {
+    cut_sometimes(s);
     reclaim_sometimes(s);
     check_exclusion(s);
     check_forgotten(s);

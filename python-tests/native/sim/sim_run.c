@@ -193,7 +193,7 @@ static void set_up(struct sim *s, uint64_t seed)
     s->arena.used = 0;
     s->claims = NULL;
     s->subscribers = s->pendings = 0;
-    s->forgot_at = s->reclaim_at = s->reclaims = 0;
+    s->forgot_at = s->reclaim_at = s->reclaims = s->cut_at = 0;
     s->ran_at = s->stalled_until = s->error_until = s->oom_until = s->server_disturbed = 0;
     s->failed[0] = '\0';
     s->hash = 0xcbf29ce484222325u;

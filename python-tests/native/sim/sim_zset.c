@@ -43,7 +43,8 @@ static void insert_scored(struct sim_key *key, double score, struct sim_word nam
 
 static void zadd(struct sim_call *call, struct sim_key *key)
 {
-    int only_new = sim_word_is(call->argv[2], "NX"), first = 2 + only_new, added = 0;
+    int only_new = sim_word_is(call->argv[2], "NX"), only_up = sim_word_is(call->argv[2], "GT");
+    int first = 2 + (only_new || only_up), added = 0;
     double score;
 
     if (first >= call->argc || (call->argc - first) % 2) {
@@ -65,7 +66,7 @@ static void zadd(struct sim_call *call, struct sim_key *key)
 
         word_double(call->argv[i], &score);
         added += !field;
-        if (field && only_new)
+        if (field && (only_new || (only_up && score <= field->score)))
             continue;
         if (field) {
             memmove(field, field + 1, (size_t)(key->fields + key->count - field - 1) * sizeof *field);

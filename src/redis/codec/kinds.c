@@ -9,6 +9,7 @@
 #define GATE  DLI_GATE_PATTERN
 #define ONCE  "dlock_once%@"
 #define TURNS DLI_TURNS_PATTERN
+#define HOLDS "dlock_holds%@"
 
 static const struct dli_wire wires[] = {
     {
@@ -37,7 +38,7 @@ static const struct dli_wire wires[] = {
     },
     {
         .id = DLOCK_KIND_READ,
-        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS},
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS, HOLDS},
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_READ_ACQUIRE,
         .release = DLI_SCRIPT_READ_RELEASE,
@@ -46,19 +47,22 @@ static const struct dli_wire wires[] = {
         .renew = DLI_SCRIPT_READ_RENEW,
         .change = DLI_NO_SCRIPT,
         .renew_key = 3,
+        .renew_also = 6,
         .suffix = "",
         .holds = 3,
     },
     {
         .id = DLOCK_KIND_WRITE,
-        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS}, /* as READ: both are sides of one lock */
+        .key = {"=", FENCE, GATE, "@:", "dlock_writer%@", TURNS, HOLDS}, /* as READ: both are sides of one lock */
         .channel = "redisson_rwlock:@",
         .acquire = DLI_SCRIPT_WRITE_ACQUIRE,
         .release = DLI_SCRIPT_WRITE_RELEASE,
         .pass = DLI_NO_SCRIPT,
         .force = DLI_SCRIPT_RW_FORCE,
-        .renew = DLI_SCRIPT_RENEW,
+        .renew = DLI_SCRIPT_READ_RENEW,
         .change = DLI_NO_SCRIPT,
+        .renew_key = 3,
+        .renew_also = 6,
         .suffix = ":write",
         .holds = 3,
     },

@@ -27,6 +27,7 @@ struct dli_wire {
     int renew;                     /* kinds with the same renewal number share it */
     int change;                    /* set, add, count ... */
     int renew_key;                 /* the second key of a renewal row; 0: none */
+    int renew_also;                /* the third; 0: none */
     const char *suffix;            /* of owner ids */
     int holds;                     /* index of the key that contains the owner's id; 0: none */
 };

@@ -22,6 +22,8 @@ static void add_renewal_keys(struct dli_args *args, const struct dli_wire *wire,
         dli_args_add(args, room, dli_hold_key(room, row->place, id));
     else if (wire->renew_key)
         dli_args_key(args, row->place, wire->renew_key);
+    if (wire->renew_also)
+        dli_args_key(args, row->place, wire->renew_also);
 }
 
 /*
@@ -44,7 +46,7 @@ static int encode_renewals(struct dli_buffer *out, int full, const struct dli_re
     struct dli_args args;
 
     dli_args_begin(&args, wire->renew, full);
-    dli_args_number(&args, wire->renew_key ? 2 * count : count);
+    dli_args_number(&args, count * (1 + (wire->renew_key != 0) + (wire->renew_also != 0)));
     for (int i = 0; i < count; i++) {
         dli_args_id(room[i].id, dli_wire_of(row[i].kind), row[i].owner);
         add_renewal_keys(&args, wire, &row[i], room[i].id, keys ? keys + (size_t)i * DLI_HOLD_KEY_MAX : NULL);

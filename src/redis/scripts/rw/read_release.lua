@@ -1,6 +1,6 @@
 -- Release a read hold. Returns 1 when owner held it; 0 when it did not, or when its lease had run out. Harmless when
 -- repeated.
--- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner, channel, listening, rest: ms the hold stays, doubt: "1" where a request
+-- KEYS: lock, fence, gate, hold, writer, turns, holds. ARGV: owner, channel, listening, rest: ms the hold stays, doubt: "1" where a request
 -- for the owner may still be under way
 --@include rw.lua
 local own, channel, rest = ARGV[1], ARGV[2], tonumber(ARGV[4])
@@ -28,6 +28,11 @@ local held, mode = call('GET', KEYS[4]), look()
 held = call('DEL', KEYS[4]) == 1 and held ~= BURIED and 1 or 0
 if ARGV[5] == '1' then
   bury(KEYS[4])
+end
+local noted = call('ZREM', holds, own) == 1
+if noted and mode == 'free' then -- the hash was gone, and writers waited all the same
+  call('PUBLISH', channel, '0')
+  in_line('call_next', 1)
 end
 if mode == 'free' or mode == 'other' or call('HDEL', lock, own) == 0 then
   return 0

@@ -7,16 +7,28 @@
 --   writer string, ours: a writer waits for readers to end, since this time in ms. New readers stay out, see
 --          write_acquire.lua
 --   turns  zset, ours: processes with writers that wait, see turns.lua
+--   holds  zset, ours: our own holders, see rw_holds.lua
 -- In mode read, the lock lives as long as the longest hold; with more than FEW fields, at most as long as the longest
 -- hold there ever was. In mode write it lives for the writer's lease, or longer if a read under it has a longer lease.
 -- A resting hold is ours alone: its id has ":rest" at the end, and it has a hold key even if it was the writer's. To
 -- Redisson it is a hold like any other, of an id that nobody sends. The field "rest" is the id of a resting writer; to
 -- Redisson it is as the mode: no number.
-local call, lock, turns = redis.call, KEYS[1], KEYS[6]
+local call, lock, turns, holds = redis.call, KEYS[1], KEYS[6], KEYS[7]
 
-local function now()
+local function clock()
   local time = call('TIME')
   return time[1] * 1000000 + time[2]
+end
+
+local micros
+-- Server time in microseconds, read once.
+local function now()
+  micros = micros or clock()
+  return micros
+end
+
+local function millis()
+  return math.floor(now() / 1000)
 end
 
 local function text(number)
@@ -77,7 +89,7 @@ local function some()
   if not found.err then
     return found
   end
-  local at = now()
+  local at = clock()
   local all, cut = call('HSCAN', lock, text(at % 2 ^ 32), 'COUNT', SOME)[2], {}
   local count = #all / 2
   for i = at, at + math.min(SOME, count) - 1 do
@@ -106,6 +118,9 @@ end
 local function extend(key, lease)
   call('PEXPIRE', key, math.max(call('PTTL', key), lease))
 end
+
+--@include rw_note.lua
+--@include rw_others.lua
 
 -- Make the lock live as long as its last hold, see last_hold. When not all holds are known, it is never made shorter.
 local function live(last, more)
@@ -161,6 +176,7 @@ local function let_rest(id, channel, rest)
     call('HSET', lock, 'rest', id .. ':rest')
   end
   call('SET', hold_key(id .. ':rest', 1), '1', 'PX', rest)
+  note(holds, id .. ':rest', millis(), rest)
   extend(lock, rest)
   tell_all(channel)
   in_line('tell_first')

@@ -2,10 +2,12 @@
 -- left to expire: without the lock they mean nothing. ARGV: channel
 --@include rw.lua
 local mode = look()
-if mode == 'free' or mode == 'other' then
-  return mode == 'free' and 0 or -1
+if mode == 'other' then
+  return -1
+elseif mode == 'free' and others(holds, '', millis()) == 0 then
+  return 0
 end
-call('UNLINK', lock) -- it may have many fields, which another thread of the server frees
+call('UNLINK', lock, holds) -- they may have many fields, which another thread of the server frees
 tell_all(ARGV[1])
 in_line('call_next', 1)
 return 1

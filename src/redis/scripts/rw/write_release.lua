@@ -1,7 +1,7 @@
 -- Release the write hold, or leave the line. Returns 1 + the number of other processes that are subscribed; 0 when owner
 -- did not hold it. Harmless when repeated. Reads of the same owner under it go on, and others may come. Unlike Redisson
 -- this script tells waiters so: otherwise they would sleep until the lock's end.
--- KEYS: lock, fence, gate, hold, writer, turns. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold
+-- KEYS: lock, fence, gate, hold, writer, turns, holds. ARGV: owner (ends in ":write"), channel, listening, rest: ms the hold
 -- stays, doubt: "1" where a request for the owner may still be under way, stays: "1" where the process stays in line
 --@include rw.lua
 local own, rest = ARGV[1], tonumber(ARGV[4])
@@ -11,11 +11,15 @@ if ARGV[5] == '1' then
 end
 local mode = look()
 local held = mode == 'write' and call('HDEL', lock, own) == 1
+local noted = call('ZREM', holds, own) == 1
 local left = ARGV[6] ~= '1' and in_line('leave', own:sub(1, 36))
 if not held then
-  if left and mode == 'free' then
+  if noted then -- the hash was gone, and others waited all the same
+    tell_all(ARGV[2])
+  end
+  if (noted or left) and mode == 'free' then
     in_line('call_next', 1)
-  elseif left then
+  elseif noted or left then
     in_line('tell_first')
   end
   return 0

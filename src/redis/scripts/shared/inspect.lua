@@ -1,6 +1,7 @@
 -- Inspect a lock. Changes nothing. Returns {holder or "", PTTL, last reserved token, server time in microseconds,
 -- number of processes in line}; -1: another kind of key. Of several holders one is named. The name of a resting hold
 -- ends in ":rest". Semaphores and latches are strings and have no holder.
+-- Of a read-write lock whose hash is gone, one of our holders is named, and what its lease has left: see rw/rw_holds.lua.
 -- KEYS: those of the kind. The line is the third, of a read-write lock the sixth: a zset, a list, or anything else for no
 -- waiters. ARGV: kind
 --@include fits.lua
@@ -32,7 +33,17 @@ if not fits(KEYS[1], ARGV[1]) then
   return -1
 end
 local time, token = redis.call('TIME'), redis.call('GET', KEYS[2])
+local holder, left = holder_of(KEYS[1]), redis.call('PTTL', KEYS[1])
+
+if left == -2 and SHARED[ARGV[1]] and KEYS[7] then
+  --@include rw/rw_holds.lua
+  --@include rw/rw_others.lua
+  local ms, id = others(KEYS[7], '', time[1] * 1000 + math.floor(time[2] / 1000))
+  if id then
+    holder, left = id, ms
+  end
+end
 return {
-  holder_of(KEYS[1]), redis.call('PTTL', KEYS[1]), tonumber(token or '0') or 0, time[1] * 1000000 + time[2],
+  holder, left, tonumber(token or '0') or 0, time[1] * 1000000 + time[2],
   length_of(SHARED[ARGV[1]] and KEYS[6] or KEYS[3]),
 }
