@@ -681,6 +681,13 @@ ALL_HEAR = Mutant(730, "a message about a subscription concerns all holds of the
     ("client/subscription.c", "entry->waitlist && !entry->kind->own_channel)\n        each_follower(", "!entry->waitlist && !entry->kind->own_channel)\n        each_follower("),
 ))  # fmt: skip
 
+# Found by test_foreign.py.
+POLLERS = (
+    (Mutant(1462, "clients that poll are not counted", edits=(
+        ("redis/scripts/shared/common.lua", "  return polls > 0 and polls + math.max(heard, 0) or heard\n", "  return heard\n"),
+    )), "wire/test_foreign.py", "clients_that_poll and 2"),
+)  # fmt: skip
+
 # Found by test_quorum.py.
 SETS = (
     (Mutant(1460, "any servers are members of a quorum with this name", edits=(

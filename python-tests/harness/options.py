@@ -11,7 +11,7 @@ OF_CLIENTS = (
     "watchdog_threads event_limit tls_ca_file tls_ca_dir tls_crl_file tls_cert_file tls_key_file tls_key_password tls_server_name "
     "tls_verify sentinel_username sentinel_password quarantine_ms quorum quorum_name cluster_pubsub replicas checks"
 ).split()
-OF_NAMES = "drift_ppm safety_ms lock_delay_ms handover_turns handover_ms token_ttl_ms".split()
+OF_NAMES = "drift_ppm safety_ms lock_delay_ms handover_turns handover_ms polling_clients token_ttl_ms".split()
 
 
 def rows(library: ctypes.CDLL, *names: str) -> list[list[str]]:
@@ -51,7 +51,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "- `tls_*` options need a scheme with TLS; `sentinel_*`, `quorum*` and `cluster_pubsub` need one of theirs.",
         "- `renew`, `min_hold_ms` and `lock_delay_ms` do nothing for a plain semaphore, because its permits have no lease. Its `lease_ms` says how",
         "  long a holder may be silent before its permits can be [reclaimed](kinds.md#semaphore).",
-        "- `handover_*` are for mutexes, fair and write locks and semaphores; `linger_ms` is for mutexes only.",
+        "- `handover_*` are for mutexes, fair and write locks and semaphores; `linger_ms` and `polling_clients` are for mutexes only.",
     ]
     return "\n".join(lines) + "\n"
 

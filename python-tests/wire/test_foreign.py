@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import random
 import statistics
 import subprocess
@@ -17,7 +18,8 @@ from typing import Any, Callable, Iterator, NamedTuple
 
 import pytest
 
-from harness.build import LIBRARY, ROOT
+import mutants
+from harness.build import BUILD, LIBRARY, ROOT
 from harness.faults import always
 from harness.proxy import Proxy
 from harness.steps.redisson import FencedLock, Jvm, NotOwner, channel_of, token_key
@@ -746,3 +748,48 @@ def test_libdlock_gets_in_between_tight_loops(
     assert longest < 4 or most < 2000
     redis_server.command("DEL", "count")
     only_tokens_left(redis_server)
+
+
+# ---- clients that poll
+
+
+@pytest.mark.parametrize("processes", (1, 2))
+def test_clients_that_poll_get_turns(redis_server: Server, new_client: Callable[..., Client], jvm: Jvm, processes: int) -> None:
+    """tryLock in a loop: nobody can see that it waits. Two threads of libdlock want the mutex all the time, of one process or of two."""
+    clients = [new_client(polling_clients=1) for _ in range(processes)] * 2
+    over = threading.Event()
+    counts = [0, 0]
+
+    def in_line() -> bool:
+        return processes == 1 or redis_server.command("ZCARD", "dlock_queue:{order}") > 0
+
+    locks = [clients[number].lock("order", owner=1 + number) for number in range(2)]
+
+    def work(number: int) -> None:
+        lock, other = locks[number], locks[1 - number]
+        while not over.is_set():
+            lock.acquire(timeout=WHILE)
+            counts[number] += 1
+            wait_until(lambda: over.is_set() or (other.state == State.WAITING and in_line()))  # so that it is never free by chance
+            lock.release()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        polled, before = jvm.lock("order"), list(counts)
+        for _ in range(5):
+            wait_until(lambda: polled.try_lock(thread=1))
+            polled.unlock(thread=1)
+        wait_until(lambda: all(now > then for now, then in zip(counts, before)))
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+@mutants.each(mutants.POLLERS)
+@pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(200)
+def test_mutant(tmp_path: pathlib.Path, mutant: mutants.Mutant, file: str, words: str) -> None:
+    mutants.check_found(ROOT, BUILD, tmp_path, mutant, file, words)

@@ -68,6 +68,7 @@ static void read_rules(struct dli_mutex_rules *rules, struct dli_client *core, c
     rules->safety = number[DLI_OPT_SAFETY_MS] * DLI_MS;
     rules->handover_turns = dli_kind_find(kind->family)->handed ? number[DLI_OPT_HANDOVER_TURNS] : 0;
     rules->handover_time = number[DLI_OPT_HANDOVER_MS] * DLI_MS;
+    rules->pollers = kind->id == DLOCK_KIND_MUTEX ? (int)number[DLI_OPT_POLLING_CLIENTS] : 0;
     rules->attempt = number[DLI_OPT_COMMAND_TIMEOUT_MS] * DLI_MS;
     rules->keep_ms = number[DLI_OPT_TOKEN_TTL_MS];
     rules->delay = kind->lasting ? 0 : number[DLI_OPT_LOCK_DELAY_MS] * DLI_MS;

@@ -47,6 +47,10 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
         INTEGER("linger_ms", 0, 1000, "0",
                 "How long a released mutex stays with the process when nobody here waits for it, within handover_turns "
                 "and handover_ms; 0: not at all."),
+    [DLI_OPT_POLLING_CLIENTS] = INTEGER(
+        "polling_clients", 0, 100, "0",
+        "How many clients of Redisson poll for a mutex, with tryLock in a loop or as a spin lock. They get turns, "
+        "as if they were subscribed."),
     [DLI_OPT_TOKEN_TTL_MS] =
         INTEGER("token_ttl_ms", 60000, 31536000000, "86400000",
                 "How long the server remembers the last token after the last grant; at least 10 leases."),

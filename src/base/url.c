@@ -18,7 +18,7 @@ enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, ETCD_PORT = 2379, ZOOKEEPER_P
 #define OPTION(name) (UINT64_C(1) << DLI_OPT_##name)
 #define NOT_ETCD                                                                                                       \
     (OPTION(DB) | OPTION(CLIENT_NAME) | OPTION(PRIVATE_CONNECTIONS) | OPTION(BUSY_POLL_US) | OPTION(QUARANTINE_MS) |   \
-     OPTION(REPLICAS) | OPTION(TOKEN_TTL_MS))
+     OPTION(REPLICAS) | OPTION(TOKEN_TTL_MS) | OPTION(POLLING_CLIENTS))
 #define NOT_ZOOKEEPER                                                                                                  \
     (NOT_ETCD | OPTION(MIN_HOLD_MS) | OPTION(LOCK_DELAY_MS) | OPTION(HANDOVER_TURNS) | OPTION(HANDOVER_MS) |           \
      OPTION(LINGER_MS))

@@ -77,6 +77,7 @@ int dli_mutex_wish(struct dli_mutex *m, enum dli_line line, int64_t now, struct 
     wish->beat = dli_mutex_beat(m);
     wish->attempt = dli_lease_attempt(wish->lease, m->rules->attempt);
     wish->listening = m->line.listening;
+    wish->pollers = m->rules->pollers;
     return 1;
 }
 

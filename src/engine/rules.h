@@ -21,6 +21,7 @@ struct dli_mutex_rules {
     int64_t delay;          /* the server keeps a lease that was not released this much longer */
     int64_t permits;        /* of one acquisition; 0: not a semaphore */
     int64_t lives;          /* holds without a lease: the holder is renewed within this time; 0: holds have leases */
+    int pollers;            /* of other libraries, which nobody can see: so many more get turns */
     int separate;           /* one number per exchange */
     int no_line;            /* waiters do not stand in line on the server */
     int kept;               /* a lease that is over frees nothing on the server: drop goes on until it is answered */

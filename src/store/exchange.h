@@ -42,6 +42,7 @@ struct dli_wish {
     enum dli_mode mode;
     int patient;   /* at least one claim behind it may wait */
     int listening; /* this process subscribes to the lock's channel */
+    int pollers;   /* so many clients that poll count as if they did, too */
 };
 
 /*

@@ -38,10 +38,15 @@ static void begin_owned(struct encoder *encoder, int script, int full, const cha
     }
 }
 
-/* A subscribed process is one subscriber; where channels are both plain and sharded it is two, one of each. */
+/*
+ * A subscribed process is one subscriber; where channels are both plain and sharded it is two, one of each. Less four for each
+ * client that polls, see foreigners() in common.lua.
+ */
 static void add_listening(struct dli_args *args, const struct dli_wish *wish)
 {
-    dli_args_number(args, args->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening);
+    int64_t listening = args->form == DLI_FORM_BOTH ? INT64_C(2) * wish->listening : wish->listening;
+
+    dli_args_number(args, listening - INT64_C(4) * wish->pollers);
 }
 
 static const char *keep_at(struct encoder *encoder, const struct dli_exchange *exchange)

@@ -112,10 +112,13 @@ local function open_turn()
   keep_for(line, GRACE)
 end
 
--- The number of subscribers of Redisson's channel that are not waiters of ours.
+-- The number of subscribers of Redisson's channel that are not waiters of ours, and of clients that poll.
+-- listening: own subscriptions, 0 to 2, less 4 for each client that polls.
 local function foreigners(channel, listening)
-  local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening
-  return heard > 0 and heard - redis.call('ZCOUNT', line, EARS, '+inf') or heard
+  local polls = listening < 0 and math.floor((3 - listening) / 4) or 0
+  local heard = redis.call('PUBSUB', 'NUMSUB', channel)[2] - listening - 4 * polls
+  heard = heard > 0 and heard - redis.call('ZCOUNT', line, EARS, '+inf') or heard
+  return polls > 0 and polls + math.max(heard, 0) or heard
 end
 
 -- The lock has become free: the next waiter in line gets it, or foreign clients get their share of turns.
@@ -125,7 +128,7 @@ local function pass_on(channel, listening)
     nudge()
   end
   if not first then
-    if redis.call('PUBLISH', channel, '0') > listening and foreigners(channel, listening) > 0 then
+    if redis.call('PUBLISH', channel, '0') > math.max(listening, 0) and foreigners(channel, listening) > 0 then
       open_turn()
     end
     return

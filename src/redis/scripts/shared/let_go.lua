@@ -7,7 +7,7 @@ local present = gone and not heard and ARGV[5] ~= '1' and KEYS[5] and call('EXIS
 if present == 0 then
   heard = call('PUBLISH', ARGV[2], '0')
 end
-if heard and heard <= tonumber(ARGV[3]) then
+if heard and heard <= math.max(tonumber(ARGV[3]), 0) then
   return 1
 end
 --@include tokens.lua
@@ -15,7 +15,7 @@ end
 if present == 1 then
   local first = call('ZRANGE', line, '0', '0')[1]
   local told = first and parse(call('HGET', about, first))
-  if told and call('PUBSUB', 'NUMSUB', ARGV[2])[2] == 0 and (told.polls or hears(first)) then
+  if told and call('PUBSUB', 'NUMSUB', ARGV[2])[2] == 0 and tonumber(ARGV[3]) >= 0 and (told.polls or hears(first)) then
     leave(first)
     give(first, told)
     return 1
