@@ -252,6 +252,35 @@ def test_e02_with_confirmation_it_was_never_granted(new_agent: Make, new_server:
     assert double_grants(new_agent, new_server, rounds, 1) == (0, rounds)
 
 
+# ---- what replicas do not confirm: the control of the table in docs/levels.md
+
+
+@pytest.mark.parametrize("rounds", times(1, 6))
+def test_counts_are_not_confirmed(new_agent: Make, new_server: Make, rounds: int) -> None:
+    """Counts, and releases of permits without a lease, are answered before a replica has them. A failover undoes them; both can be done again."""
+    for _ in range(rounds):
+        family = Family(new_server, 1)
+        client = opened(new_agent(), family.primary, 1)
+        latch, seats = client.lock("import", kind="latch"), client.lock("seats", kind="semaphore")
+        latch.latch_set(1).ok
+        seats.permits_set(1).ok
+        got(seats, 1)
+        family.settle()
+        replica = family.replicas[0]
+        replica.command("REPLICAOF", "127.0.0.1", 1)  # the link between the servers is cut
+        latch.latch_down(1).ok
+        seats.release(1).ok
+        assert client.lock("mutex").acquire(1, 0).status == "NOT_REPLICATED"
+        family.primary.kill()
+        replica.command("REPLICAOF", "NO", "ONE")
+        later = new_agent().open(replica, lease_ms=1000)
+        latch, seats = later.lock("import", kind="latch"), later.lock("seats", kind="semaphore")
+        assert latch.acquire(1, 0).status == "BUSY" and seats.acquire(1, 0).status == "BUSY"
+        latch.latch_down(1).ok
+        latch.acquire(1, 0).ok
+        until(lambda: seats.permits_reclaim(1000).status == "OK" and seats.acquire(1, 0).status == "OK", 30)
+
+
 # ---- E-03: a short answer leaves nothing behind (Redisson #4706)
 
 
