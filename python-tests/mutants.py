@@ -688,6 +688,13 @@ POLLERS = (
     )), "wire/test_foreign.py", "clients_that_poll and 2"),
 )  # fmt: skip
 
+# Found by test_faults_server.py.
+FULL = (
+    (Mutant(1463, "who stands in line gives up on a full server", edits=(
+        ("engine/exchange.c", "(status == DLOCK_SERVER_OUT_OF_MEMORY && m->active->line_seq > 0)", "(status == DLOCK_SERVER_OUT_OF_MEMORY && m->active->line_seq < 0)"),
+    )), "faults/test_faults_server.py", "d06"),
+)  # fmt: skip
+
 # Found by test_quorum.py.
 SETS = (
     (Mutant(1460, "any servers are members of a quorum with this name", edits=(

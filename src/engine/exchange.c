@@ -250,6 +250,12 @@ static int may_pass(dlock_status status)
            status == DLOCK_SERVER_FORGOT;
 }
 
+/* A waiter may wait on. On a full server only one that has stood in line: others would begin what the server cannot keep. */
+static int may_wait_on(const struct dli_mutex *m, dlock_status status)
+{
+    return may_pass(status) || (status == DLOCK_SERVER_OUT_OF_MEMORY && m->active->line_seq > 0);
+}
+
 /* Back off: the more failures in a row, the longer. */
 static void retry_later(struct dli_mutex *m, dlock_status status, int64_t now)
 {
@@ -285,7 +291,7 @@ static void failed(struct dli_mutex *m, const struct dli_answer *answer, int64_t
         restore_want(m);
     if (answer->sent && !answer->refused && m->active->sent.wish.drop == m->active->drop.number)
         m->active->drop.unsure = 1;
-    dli_mutex_end_waiting(m, answer->status, may_pass(answer->status));
+    dli_mutex_end_waiting(m, answer->status, may_wait_on(m, answer->status));
     if (m->active->leaving && !may_pass(answer->status))
         dli_mutex_settle(m, m->active->leaving, answer->status);
     if (answer->status == DLOCK_CLOSED) { /* nothing will be sent any more */
