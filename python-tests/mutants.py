@@ -838,6 +838,9 @@ KEPT = (
 
 # Found by test_etcd_mutants.py: a test of python-tests/etcd for each.
 ETCD = (
+    (Mutant(1464, "a release that rests needs space", edits=(
+        ("etcd/drop.c", "status != DLOCK_SERVER_OUT_OF_MEMORY || job", "status == DLOCK_SERVER_OUT_OF_MEMORY || job"),
+    )), "test_etcd_faults.py", "a_release_needs_no_space and mutex"),
     (Mutant(1449, "a read on etcd may fail", edits=(
         ("etcd/codec/reply.c", "    if (!reply->succeeded && !has_condition(request_of(talk)))\n", "    if (has_condition(request_of(talk)) < 0)\n"),
     )), "test_etcd_border.py", "failure_without_a_condition"),

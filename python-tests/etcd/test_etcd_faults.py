@@ -250,6 +250,25 @@ def test_l10_a_child_has_its_own_session(etcd: Etcd, new_agent: Make) -> None:
 # ---- space
 
 
+@pytest.mark.parametrize("rest", (0, 60_000), ids=("free at once", "taken for a while"))
+@pytest.mark.parametrize("kind", ("mutex", "fair", "read", "write", "permit_semaphore"))
+def test_a_release_needs_no_space(new_etcd: Make, agent: Agent, kind: str, rest: int) -> None:
+    """etcd takes no writes, but deletions. What would stay taken for min_hold_ms is free instead: nobody could take it meanwhile."""
+    etcd = new_etcd(1)
+    client = agent.open(etcd)
+    lock = client.lock("job", kind=kind, min_hold_ms=rest)
+    if kind == "permit_semaphore":
+        lock.permits_set(1).ok
+    lock.acquire(1, 0).ok
+    etcd.call("maintenance/alarm", action="ACTIVATE", alarm="NOSPACE", memberID=0)
+    assert client.lock("another").acquire(1, 0).status == "SERVER_OUT_OF_MEMORY"
+    assert lock.release(1).status == "OK" and lock.state(1) == "NONE"
+    assert [key for key in etcd.keys("job/") if "total" not in str(key)] == []
+    etcd.call("maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=0)
+    until(lambda: client.lock("job", kind=kind).acquire(2, 0).status == "OK")
+
+
+
 @pytest.mark.parametrize("kind", ["lock", "write_lock", "multi_lock"])
 def test_l23_what_fills_the_space_is_refused_and_done(new_etcd: Make, kind: str) -> None:
     """etcd refuses what fills its space, after it has done it. Who was refused has nothing, and nothing is left of it."""

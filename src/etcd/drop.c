@@ -121,6 +121,7 @@ static void rested(struct dli_job *job)
 {
     struct dli_etcd_reply reply;
 
+    job->failed = NULL;
     if (dli_etcd_read(job, &reply))
         return;
     job->request.exchange.answer.released = reply.succeeded;
@@ -156,8 +157,20 @@ static void leased(struct dli_job *job)
     dli_etcd_call_txn(job, &txn, rested);
 }
 
+/* Without space for a lease the lock is free at once. Until there is space nobody else can take it. */
+static void not_rested(struct dli_job *job, dlock_status status, const char *sentence)
+{
+    if (status != DLOCK_SERVER_OUT_OF_MEMORY || job->request.exchange.wish.doubt) {
+        dli_etcd_fail(job, status, sentence);
+        return;
+    }
+    job->request.refused = 0;
+    dli_etcd_drop(job);
+}
+
 void dli_etcd_rest(struct dli_job *job)
 {
+    job->failed = not_rested;
     dli_etcd_forget(dli_etcd_at(job->base.lane), job->request.exchange.wish.drop);
     dli_etcd_lease_for(job, job->request.exchange.wish.rest, leased);
 }
