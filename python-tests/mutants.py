@@ -1202,8 +1202,12 @@ MOVING = (
         ("redis/scripts/shared/asking.lua", "and keys[2] then", "and not keys[1] then"),
     )), "servers/test_cluster_moving.py", "a_new_lock and mutex"),
     (Mutant(1457, "a script that follows ASK declares all its keys", edits=(
-        ("redis/cluster/route.c", "return route->job.call.asking && place &&", "return route->job.asked && place &&"),
+        ("redis/cluster/route.c", "return route->job.call.asking && place_of", "return route->job.asked && place_of"),
     )), "servers/test_cluster_moving.py", "have_moved and semaphore"),
+    (Mutant(1458, "the tombstones of a fair lock are taken for moved", edits=(
+        ("redis/cluster/route.c", "(!makes_more(route) || route->all);", "1;"),
+        ("redis/cluster/route.c", "        route->all = 1;\n    else\n        route->ask_node", "        route->all = 0;\n    if (node)\n        route->ask_node"),
+    )), "servers/test_cluster_moving.py", "tombstones"),
 )  # fmt: skip
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.

@@ -13,11 +13,11 @@ import mutants
 from harness.agent import Agent, Lock, until
 from harness.build import BUILD, ROOT
 from harness.cluster import Cluster, Node
-from harness.kinds import sides
+from harness.kinds import one, sides
 from harness.sentinel import ask
 
 Make = Callable[..., Any]
-KINDS = ["mutex", "read", "write", "semaphore", "permit_semaphore"]
+KINDS = ["mutex", "fair", "read", "write", "semaphore", "permit_semaphore"]
 OPTIONS = {"lease_ms": 60_000, "safety_ms": 60_000, "command_timeout_ms": 3000}  # nobody probes: who waits is told
 SLOT = Cluster.slot("k")
 
@@ -86,6 +86,31 @@ def test_a_lock_whose_keys_have_moved(agent: Agent, new_agent: Make, cluster: Cl
     mine.release(1).ok
 
 
+@pytest.mark.parametrize("last", range(3))
+@pytest.mark.parametrize("kind", KINDS)
+def test_key_by_key(agent: Agent, new_agent: Make, cluster: Cluster, kind: str, last: int) -> None:
+    """It is held and waited for. After each key nobody else gets in. Who stands in line, or listens, gets it in the end."""
+    patient = {**OPTIONS, "command_timeout_ms": 300}
+    mine, theirs = sides(agent.open(cluster, **OPTIONS), new_agent().open(cluster, **OPTIONS), kind, "{k}steps")
+    _, other = sides(agent.open(cluster, **patient), new_agent().open(cluster, **patient), kind, "{k}steps")
+    token = mine.acquire(1, 0).ok.token
+    wait = theirs.start("acquire", 2, -1, thread=2)
+    until(lambda: theirs.state(2) == "WAITING")
+    with cluster.moving(SLOT, elsewhere(cluster)) as (source, target):
+        keys = sorted(keys_of(source))
+        for key in keys[last:] + keys[:last]:  # in another order each time
+            ask(source, "MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", key)
+            answer = other.acquire(3, 0)
+            assert answer.status == "BUSY" or (answer.status != "OK" and answer.retryable), answer
+            assert mine.state(1) == "HELD" and not wait.ready()
+        mine.release(1).ok
+        if kind != "write":  # a reader stands in no line: it listens at the old server, until that no longer has the slot
+            assert wait.answer(10).ok.token > token
+    assert kind != "write" or wait.answer(10).ok.token > token
+    theirs.release(2).ok
+    goes_round(mine, theirs)
+
+
 def test_one_reader_is_on_the_way(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
     """The lock has moved, and one of its readers has not: no script declares the key of that hold, and nobody takes it for dead."""
     client, other = agent.open(cluster, **OPTIONS), new_agent().open(cluster, **OPTIONS)
@@ -105,6 +130,41 @@ def test_one_reader_is_on_the_way(agent: Agent, new_agent: Make, cluster: Cluste
     first.release(1).ok
     writer.acquire(3, 0).ok
     writer.release(3).ok
+
+
+def test_tombstones_are_on_the_way(agent: Agent, cluster: Cluster) -> None:
+    """All keys of a fair lock have moved but that of its tombstones, which its scripts do not declare: calls wait for it."""
+    lock = agent.open(cluster, **{**OPTIONS, "command_timeout_ms": 1000}).lock("{k}fair", kind="fair")
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+    source, tombs = cluster.owner("k"), "dlock_fair::{k}fair:tombstones"
+    ask(source, "HSET", tombs, "dlock_tombstone:x", "1 2")
+    with cluster.moving(SLOT, elsewhere(cluster)) as (source, target):
+        ask(source, "MIGRATE", target.host, target.port, "", 0, 5000, "KEYS", *keys_of(source) - {tombs.encode()})
+        answer = lock.acquire(1, 0)
+        assert answer.status == "SERVER_LOADING" and answer.retryable, answer
+        assert keys_of(source) == {tombs.encode()} and tombs.encode() not in keys_of(target)
+    lock.acquire(1, 0).ok
+    lock.release(1).ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lock_that_was_used(agent: Agent, cluster: Cluster, kind: str) -> None:
+    """The limit: its old server has its token counter and makes no other key. Calls say so, and waits go on until the counter has moved."""
+    lock = one(agent.open(cluster, **{**OPTIONS, "command_timeout_ms": 1000}), kind, "{k}used")
+    token = lock.acquire(1, 0).ok.token
+    lock.release(1).ok
+    with cluster.moving(SLOT, elsewhere(cluster)) as (source, target):
+        answer = lock.acquire(1, 0)
+        assert answer.status == "SERVER_LOADING" and answer.retryable, answer
+        for said in ("{k}used", f":{source.port}", "the slot is being moved"):
+            assert said in answer.message, answer
+        wait = lock.start("acquire", 1, 30_000, thread=1)
+        until(lambda: lock.state(1) == "WAITING")
+        assert keys_of(source) and not keys_of(target)
+        cluster.move_keys(SLOT, source, target)
+        assert wait.answer(10).ok.token > token
+        lock.release(1).ok
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test

@@ -143,6 +143,8 @@ struct dli_route {
     int carried, redirects, rests;
     int over;   /* its end is being reported: redirects count no more */
     int firm;   /* it rests until at, even if the map changes */
+    int later;  /* the server it was at last asks to try again, and why: see route.c */
+    int all;    /* a fair lock: it declares its tombstones, too, since the first ASK */
     int64_t at; /* parked until then; unless firm, a new version of the map ends it earlier */
     uint32_t version;
     struct dli_route *next;

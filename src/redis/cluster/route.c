@@ -17,6 +17,8 @@
  */
 enum { TURNS_MOST = 5, TURNS_AT_ONCE = 2, FIRM_RESTS = 2, SHORT_REST = 5000, LONG_REST = 100000, BLIND_REST = 1000000 };
 
+enum { LATER_MOVING = 1, LATER_DOWN }; /* what a server that asks to try again says of itself */
+
 static int kind(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
 
 static struct dli_route *route_of(struct dli_request *request)
@@ -64,12 +66,25 @@ static void end(struct dli_route *route, dlock_status status)
     dli_job_fail(&route->job, status);
 }
 
+/* Its time is over, and its server asked to try again later. */
+static void refuse(struct dli_route *route)
+{
+    end(route,
+        dli_fail(route->job.request.reason, DLOCK_SERVER_LOADING, "%s asks to try again: %s",
+                 route->node->config.target.text,
+                 route->later == LATER_DOWN ? "the cluster is down" : "the slot is being moved to another server"));
+}
+
 /* Its time is over, and no server is known for it. */
 static void end_without_server(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
     dlock_error reason = {.code = DLOCK_OK};
 
+    if (route->later) {
+        refuse(route);
+        return;
+    }
     pthread_mutex_lock(&cluster->mutex);
     if (__atomic_load_n(&cluster->failed, __ATOMIC_ACQUIRE) == __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE))
         reason = cluster->reason;
@@ -86,15 +101,27 @@ static void end_without_server(struct dli_route *route)
 
 /* ---- the next server */
 
+/* Whether a script uses a key that it does not declare: that of a fair lock's tombstones. A renewal does not. */
+static int makes_more(const struct dli_route *route)
+{
+    const struct dli_request *request = &route->job.request;
+    const struct dli_place *place = place_of(request);
+
+    return place && dli_wire_at(place->wire)->id == DLOCK_KIND_FAIR && request->verb != DLI_VERB_RENEW;
+}
+
+/* Whether it may declare that key. With a quarantine the marker must be last, and a gate's keys are others: these wait. */
+static int may_declare(const struct dli_request *request)
+{
+    return request->verb != DLI_VERB_GATE && !request->quarantine;
+}
+
 /*
- * Whether the command is encoded for ASKING. Its server must have said for all keys of the script that it has none. The
- * scripts of fair locks have one more, which they do not declare.
+ * Whether the command is encoded for ASKING. The slot's last server must have said for all its keys that it has none.
  */
 static int asks(const struct dli_route *route)
 {
-    const struct dli_place *place = place_of(&route->job.request);
-
-    return route->job.call.asking && place && dli_wire_at(place->wire)->id != DLOCK_KIND_FAIR;
+    return route->job.call.asking && place_of(&route->job.request) && (!makes_more(route) || route->all);
 }
 
 /* Encode the command again when the form of its channel has changed, or ASKING. 0, or -1 without memory. */
@@ -103,10 +130,11 @@ static int encode_for_form(struct dli_route *route)
     const struct dli_place *place = place_of(&route->job.request);
     int form = dli_cluster_form(route->lane->cluster, place && place->plain), asked = asks(route);
 
-    if (form == route->job.form && asked == route->job.asked)
+    if (form == route->job.form && asked == route->job.asked && route->all == route->job.all)
         return 0;
     route->job.form = form;
     route->job.asked = asked;
+    route->job.all = route->all;
     route->job.call.fallback = 0;
     return route->job.call.encode(&route->job.call, 0);
 }
@@ -118,7 +146,7 @@ static struct dli_node *next_node(struct dli_route *route)
 
     route->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
     route->job.call.asking = route->ask_node != NULL;
-    route->firm = 0;
+    route->firm = route->later = 0;
     route->node = route->ask_node ? route->ask_node : dli_node_owner(cluster, slot_of(route));
     route->ask_node = NULL;
     if (route->node)
@@ -143,16 +171,24 @@ static int try_later(struct dli_route *route, int down, int64_t now)
     struct dli_request *request = &route->job.request;
 
     route->redirects = 0;
+    route->later = down ? LATER_DOWN : LATER_MOVING;
     back_off(route, now);
     if (down)
         dli_refresh_want(route->lane->cluster);
     request->torn = request->brisk && !down;
     if (!request->torn && route->at < route->job.call.deadline)
         return 0;
-    end(route,
-        dli_fail(request->reason, DLOCK_SERVER_LOADING, "%s asks to try again: %s", route->node->config.target.text,
-                 down ? "the cluster is down" : "the slot is being moved to another server"));
+    refuse(route);
     return -1;
+}
+
+/* ASK: its server has none of the keys. First it says so for all of them. */
+static void follow(struct dli_route *route, struct dli_node *node)
+{
+    if (makes_more(route) && may_declare(&route->job.request) && !route->all)
+        route->all = 1;
+    else
+        route->ask_node = node;
 }
 
 /* Follow a redirect. 1: at once. 0: at route->at. -1: the route has ended and was reported. */
@@ -172,7 +208,7 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     }
     node = dli_refresh_moved(cluster, route->node, redirect);
     if (node && redirect->kind == DLI_REDIRECT_ASK)
-        route->ask_node = node;
+        follow(route, node);
     route->firm = node && node != route->node;
     if (route->firm && route->redirects <= TURNS_AT_ONCE)
         return 1;
@@ -241,10 +277,10 @@ static dlock_status begin(struct dli_lane *lane, struct dli_route *route, int ca
 {
     route->lane = lane;
     route->carried = carried;
-    route->redirects = route->rests = route->over = 0;
+    route->redirects = route->rests = route->over = route->later = 0;
     route->node = route->ask_node = NULL;
     route->job.form = DLI_FORM_PLAIN;
-    route->job.asked = 0;
+    route->job.asked = route->job.all = route->all = 0;
     return dli_job_begin(&route->job) || encode_for_form(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
 }
 

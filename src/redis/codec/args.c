@@ -129,10 +129,13 @@ void dli_args_end_keys(struct dli_args *args, const struct dli_place *place)
 void dli_args_begin_lock(struct dli_args *args, int script, int full, const struct dli_request *request)
 {
     const struct dli_place *place = request->place;
+    int tombs = (full & DLI_ENCODE_ALL) != 0;
 
-    dli_args_begin_keys(args, script, full, request, place->keys);
+    dli_args_begin_keys(args, script, full, request, place->keys + tombs);
     for (int i = 0; i < place->keys; i++)
         dli_args_key(args, place, i);
+    if (tombs)
+        dli_args_pattern(args, place, DLI_TOMBS_PATTERN);
     dli_args_end_keys(args, place);
 }
 

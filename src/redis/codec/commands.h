@@ -95,9 +95,10 @@ size_t dli_channel_of(char out[DLI_CHANNEL_MAX], const struct dli_kind *kind, co
 
 /*
  * Bits of full. DLI_ENCODE_FULL: EVAL with the text instead of EVALSHA. DLI_ENCODE_FORM times a DLI_FORM_ value: the
- * script in that form. DLI_ENCODE_ASKING: the command is sent with ASKING, see asking.lua.
+ * script in that form. DLI_ENCODE_ASKING: the command is sent with ASKING, see asking.lua. DLI_ENCODE_ALL: it
+ * declares the tombstones of a fair lock, too, so that a server that gives its slot away says whether it has them.
  */
-enum { DLI_ENCODE_FULL = 1, DLI_ENCODE_FORM = 2, DLI_ENCODE_ASKING = 8 };
+enum { DLI_ENCODE_FULL = 1, DLI_ENCODE_FORM = 2, DLI_ENCODE_ASKING = 8, DLI_ENCODE_ALL = 16 };
 
 /* Append the command of a request; full: DLI_ENCODE_ bits. 0, or -1 without memory. */
 int dli_encode_request(struct dli_buffer *out, int full, const struct dli_request *request);

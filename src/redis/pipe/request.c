@@ -36,7 +36,8 @@ void dli_job_free(struct dli_request *request)
 static int encode(struct dli_call *call, int full)
 {
     const struct dli_job *job = DLI_OBJECT(call, struct dli_job, call);
-    int how = (full ? DLI_ENCODE_FULL : 0) | job->form * DLI_ENCODE_FORM | (job->asked ? DLI_ENCODE_ASKING : 0);
+    int how = (full ? DLI_ENCODE_FULL : 0) | job->form * DLI_ENCODE_FORM | (job->asked ? DLI_ENCODE_ASKING : 0) |
+              (job->all ? DLI_ENCODE_ALL : 0);
 
     call->command.size = 0;
     return dli_encode_request(&call->command, how, &job->request);

@@ -13,6 +13,7 @@ struct dli_job {
     struct dli_call call;
     int form;  /* the script's form, DLI_FORM_... */
     int asked; /* the command is encoded for ASKING, see asking.lua */
+    int all;   /* it declares all keys, see DLI_ENCODE_ALL */
 
     /* NULL, or sees how the call ended before done runs. 1: the request goes on elsewhere and has not ended. */
     int (*intercept)(struct dli_job *job, dlock_status status, const struct dli_reply *reply);
