@@ -427,7 +427,8 @@ CLUSTER = (
         ("redis/cluster/refresh.c", "    if (redirect->kind == DLI_REDIRECT_MOVED) {", "    if (redirect->kind != DLI_REDIRECT_NONE) {"),
     )),
     Mutant(303, "no ASKING where ASK leads", world="cluster", edits=(
-        ("redis/cluster/route.c", "call.asking = route->ask_node != NULL;", "call.asking = 0;"),
+        ("redis/cluster/route.c", "call.asking = route->ask_node != NULL;\n    route->firm", "call.asking = 0;\n    route->firm"),
+        ("redis/cluster/route.c", "call.asking = route->ask_node != NULL;\n    if (encode", "call.asking = 0;\n    if (encode"),
     )),
     Mutant(304, "a redirect without a host leads nowhere", world="cluster", edits=(
         ("redis/cluster/refresh.c", "redirect->host[0] ? redirect->host : from->config.target.host;",

@@ -291,7 +291,8 @@ def test_k07_answers_on_all_connections(agent: Agent, what: str) -> None:
         fake.say("acquire", FLOODS[what])
         calls = [lock.start("acquire", 1, 0, thread=1 + n) for n, lock in enumerate(locks)]
         said = {call.answer().status for call in calls}
-        assert said <= {"PROTOCOL_ERROR", "UNREACHABLE"} and fake.said["acquire"] >= 8, said
+        assert "PROTOCOL_ERROR" in said and said <= {"OK", "PROTOCOL_ERROR", "UNREACHABLE"}, said  # OK: in a batch, which has another script
+        assert fake.said["acquire"] >= 8
         assert SANITIZED or peak() - before < 32 * 1024, f"{peak() - before} KB"
         fake.say("acquire", b"-ERR " + b"x" * 500_000 + b"\r\n", 1)
         assert locks[0].acquire(1, 5000).status == "SERVER_ERROR", "the client has its room back"
