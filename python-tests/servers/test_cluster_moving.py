@@ -111,6 +111,18 @@ def test_key_by_key(agent: Agent, new_agent: Make, cluster: Cluster, kind: str, 
     goes_round(mine, theirs)
 
 
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_release_by_force(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
+    """A client of Redisson's has deleted the hash: one of the keys that the script deletes is nowhere."""
+    mine, theirs = sides(agent.open(cluster, **OPTIONS), new_agent().open(cluster, **OPTIONS), kind, "{k}forced")
+    mine.acquire(1, 0).ok
+    with cluster.moving(SLOT, elsewhere(cluster)) as (source, target):
+        assert ask(source, "DEL", "{k}forced") == 1
+        cluster.move_keys(SLOT, source, target)
+        assert theirs.acquire(2, 0).status == "BUSY" and theirs.force().status == "OK"
+        assert theirs.acquire(2, 0).status == "OK" and theirs.force().status == "OK" and theirs.force().status == "NOT_HELD"
+
+
 def test_one_reader_is_on_the_way(agent: Agent, new_agent: Make, cluster: Cluster) -> None:
     """The lock has moved, and one of its readers has not: no script declares the key of that hold, and nobody takes it for dead."""
     client, other = agent.open(cluster, **OPTIONS), new_agent().open(cluster, **OPTIONS)

@@ -12,7 +12,7 @@ end
 
 local function asking(call, command, ...)
   local keys = { ... }
-  if (command == 'EXISTS' or command == 'DEL') and keys[2] then
+  if (command == 'EXISTS' or command == 'DEL' or command == 'UNLINK') and keys[2] then
     local count = 0
     for i = 1, #keys do
       count = count + call(command, keys[i])
