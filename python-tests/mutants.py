@@ -328,9 +328,9 @@ KINDS = (
     Mutant(203, "a renewal forgets the key of the hold", world="rw", edits=(
         ("redis/scripts/rw/read_renew.lua", "    extend(hold, lease)\n", ""),
     )),
-    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", first=10101, edits=(
+    Mutant(204, "a read acquire makes the lock's life shorter", world="rw", edits=(
         ("redis/scripts/rw/read_acquire.lua", "call('SET', hold, text(token), 'PX', lease)\nextend(lock, lease)",
-         "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, lease)"),
+         "call('SET', hold, text(token), 'PX', lease)\ncall('PEXPIRE', lock, math.floor(lease / 4))"),
     )),
     Mutant(205, "living readers are removed with the dead", world="rw", edits=(
         ("redis/scripts/rw/rw.lua", "if holds and left == 0 and not", "if holds and not"),

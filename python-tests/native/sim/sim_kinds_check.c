@@ -103,12 +103,12 @@ int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number)
     return s->world == SIM_RW ? read_or_write_ends(s, lock, peer, number) : permits_end(s, lock, peer, number);
 }
 
-/* The same, or beside the hash. */
+/* The same; where a client of Redisson's ends the hash, also beside it. */
 int64_t sim_kinds_keeps(struct sim *s, int lock, int peer, int64_t number)
 {
     int64_t ends = sim_kinds_ends(s, lock, peer, number);
 
-    return ends < 0 ? noted_end(s, lock, peer, number) : ends;
+    return ends < 0 && s->cut_at ? noted_end(s, lock, peer, number) : ends;
 }
 
 /* ---- around a script */
