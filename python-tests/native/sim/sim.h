@@ -357,7 +357,7 @@ struct sim {
     int64_t server_disturbed;
     int64_t offers;               /* grants that were to be exported */
     int64_t reclaim_at, reclaims; /* next reclaim, and how many there were */
-    int64_t cut_at; /* a client of Redisson's ends the hash of a read-write lock next */
+    int64_t cut_at;               /* a client of Redisson's ends the hash of a read-write lock next */
     int64_t calm_from;            /* from then on the rules for calm times hold */
     struct sim_claim *claims;
     int faults_on, working;

@@ -121,7 +121,7 @@ void sim_kinds_step(struct sim *s);
 void sim_kinds_end(struct sim *s);
 int64_t sim_kinds_ends(struct sim *s, int lock, int peer, int64_t number); /* ms; -1: the server has it not */
 int64_t sim_kinds_keeps(struct sim *s, int lock, int peer, int64_t number);
-int sim_writes(const struct sim *s, int lock);                             /* it is a writer's machine */
+int sim_writes(const struct sim *s, int lock); /* it is a writer's machine */
 int sim_others_wait(const struct sim *s, const struct sim_peer *peer, int lock);
 int sim_kinds_side(struct sim *s, const struct sim_owner *owner);
 
