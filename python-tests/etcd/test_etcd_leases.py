@@ -163,7 +163,7 @@ def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, ro
         client, other = new_agent().open(old, lease_ms=4000, command_timeout_ms=1000), new_agent().open(etcd, lease_ms=4000)
         token = client.lock("job").acquire(1, 10_000).ok.token
         written = other.lock("written")
-        waiting = other.lock("job").start("acquire", 1, -1)
+        waiting = other.lock("job").start("acquire", 1, -1, thread=2)
         until(lambda: len(etcd.keys("job/")) == 2)
         with slow_syncs([old.process.pid], tmp_path, ms=20_000):
             if etcd.leader() is old:  # else a busy machine has made another one: once more

@@ -11,7 +11,7 @@ import pytest
 from harness.build import ROOT, clean_env
 
 pytestmark = [pytest.mark.house, pytest.mark.timeout(120)]
-STEPS = ["lint", "test", "fuzz 60", "test --sanitize address --durations=10", "test --sanitize thread --durations=10", "test --slow"]
+STEPS = ["lint", "test", "fuzz 60 1", "test --sanitize address --durations=10", "test --sanitize thread --durations=10", "test --slow"]
 # It says how it was called, ends as the file "codes" says for these words, the first time, and closes as pytest does.
 DEV = """#!/bin/sh
 cd "$(dirname "$0")"

@@ -19,7 +19,7 @@ enum {
     DLI_REPLY_BULK = 1024 * 1024,
     DLI_REPLY_BYTES = 4 * 1024 * 1024,
     DLI_REPLY_OWN = 64 * 1024,           /* of each reader */
-    DLI_REPLY_SHARED = 20 * 1024 * 1024, /* of the readers of a client together */
+    DLI_REPLY_SHARED = 16 * 1024 * 1024, /* of the readers of a client together */
 };
 
 /* What readers share. used is an atomic. */
