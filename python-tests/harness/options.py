@@ -51,7 +51,7 @@ def options_page(library: ctypes.CDLL) -> str:
         "- `tls_*` options need a scheme with TLS; `sentinel_*`, `quorum*` and `cluster_pubsub` need one of theirs.",
         "- `renew`, `min_hold_ms` and `lock_delay_ms` do nothing for a plain semaphore, because its permits have no lease. Its `lease_ms` says how",
         "  long a holder may be silent before its permits can be [reclaimed](kinds.md#semaphore).",
-        "- `handover_*` are for mutexes, fair and write locks and semaphores; `linger_ms` and `polling_clients` are for mutexes only.",
+        "- `handover_*` are for mutexes, fair and write locks and semaphores; `linger_ms` and `polling_clients` are for mutexes only; on a quorum `polling_clients` does nothing.",
     ]
     return "\n".join(lines) + "\n"
 
