@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 
 import pytest
 
-from harness.build import LIBRARY
+from harness.build import LIBRARY, preloadable
 from harness.fake import FakeServer
 from harness.server import Server
 from harness.tally import tell
@@ -89,6 +89,29 @@ def test_a_run_inside_of_one_that_is_killed(redis_server: Server) -> None:
 @pytest.mark.parametrize("how", ["timeout", "daemon"])
 def test_dlock_is_stopped(redis_server: Server, how: str) -> None:
     with Running("run", *TERMS, "job", "--", "sh", "-c", LEAVERS[how], url=redis_server.url) as job:
+        pids = two(job)
+        job.stop()
+        wait_until(lambda: all(map(gone, pids)))
+        job.resume()
+        assert job.code() == 76 and is_sentence(job.said())
+
+
+# ---- those that get a new parent while dlock looks for them
+
+
+@pytest.fixture
+def dying(tmp_path: pathlib.Path) -> Iterator[dict[str, str]]:
+    """The environment of a dlock that is slow to read /proc: whoever is about to die does so while it looks."""
+    file = tmp_path / "died"
+    file.touch()
+    yield {"LD_PRELOAD": preloadable("dying.so"), "DLOCK_DYING": str(file)}
+    assert file.stat().st_size
+    tell(fired=file.stat().st_size)
+
+
+@pytest.mark.parametrize("how", ["timeout", "deep"])
+def test_a_parent_dies_while_the_guard_looks(redis_server: Server, dying: dict[str, str], how: str) -> None:
+    with Running("run", *TERMS, "job", "--", "sh", "-c", LEAVERS[how], url=redis_server.url, env=dying) as job:
         pids = two(job)
         job.stop()
         wait_until(lambda: all(map(gone, pids)))

@@ -32,6 +32,7 @@ struct watch {
     pid_t dlock;
     int64_t planned; /* when the nap was to end */
     int chances;     /* looks that dlock still has, because the guard slept as well */
+    int left;        /* processes of a command that it has killed have not ended */
 };
 
 static void rest(void)
@@ -41,8 +42,8 @@ static void rest(void)
     nanosleep(&moment, NULL);
 }
 
-/* dlock does not run: its children are still its own. */
-static void end_tree(struct run_page *page, pid_t dlock)
+/* dlock does not run: its children are still its own. Returns whether some of them have not ended. */
+static int end_tree(struct run_page *page, pid_t dlock, int rounds)
 {
     static struct run_tree tree;
     pid_t except[RUN_EXCEPT];
@@ -51,14 +52,15 @@ static void end_tree(struct run_page *page, pid_t dlock)
     memcpy(except, page->except, sizeof except);
     except[0] = getpid();
     page->killed = 1;
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < rounds; i++) {
         if (group > 0)
             kill(-group, SIGKILL);
         if (run_tree_read(dlock, except, &tree) <= 0)
-            return;
+            return 0;
         run_tree_send(&tree, SIGKILL, dlock);
         rest();
     }
+    return 1;
 }
 
 /* dlock is dead, and what it has started has other parents. */
@@ -96,10 +98,12 @@ static void look(struct watch *watch)
 
     if (now > watch->planned + LATE_MS)
         watch->chances = CHANCES;
+    if (watch->left)
+        watch->left = run_tree_state(watch->dlock, NULL) == 'T' && end_tree(watch->page, watch->dlock, 1);
     if (now < page->deadline || page->asleep || page->killed || !page->group)
         return;
     if (must_end(watch))
-        end_tree(watch->page, watch->dlock);
+        watch->left = end_tree(watch->page, watch->dlock, ROUNDS);
 }
 
 /* One look more for a dlock that is not known to be stopped: it may be ending the command itself. */
@@ -108,7 +112,7 @@ static int nap(struct watch *watch)
     const struct run_page *page = watch->page;
     int64_t now = tool_now(), left = page->deadline - now;
     int idle = page->asleep || page->killed || !page->group;
-    int ms = left <= 0 ? (idle ? IDLE_MS : LOOK_MS) : left < NAP_MS ? (int)left : NAP_MS;
+    int ms = left <= 0 || watch->left ? (idle ? IDLE_MS : LOOK_MS) : left < NAP_MS ? (int)left : NAP_MS;
 
     if (left > 0)
         watch->chances = 1;

@@ -164,18 +164,34 @@ static int alive(pid_t pid)
     return kill(pid, 0) == 0 || errno == EPERM; /* hidden, or just gone */
 }
 
-int run_tree_read(pid_t root, const pid_t except[RUN_EXCEPT], struct run_tree *tree)
+/* Of those from first on, the living. Leaves the list as it is when there are none. */
+static int keep_living(struct run_tree *tree, int first)
 {
     int kept = 0;
 
-    tree->count = tree->more = 0;
-    if (add_of(tree, root, except) != 0)
-        return -1;
-    for (int i = 0; i < tree->count; i++)
-        add_of(tree, tree->pid[i], except);
-    for (int i = 0; i < tree->count; i++)
+    for (int i = first; i < tree->count; i++)
         if (alive(tree->pid[i]))
             tree->pid[kept++] = tree->pid[i];
+    return kept;
+}
+
+/*
+ * One that dies while we read hands its children to root, behind our back. So nothing is left only when root's children
+ * are all known, and were dead before we asked for them.
+ */
+int run_tree_read(pid_t root, const pid_t except[RUN_EXCEPT], struct run_tree *tree)
+{
+    int kept = 0, dead;
+
+    tree->count = tree->more = 0;
+    do {
+        dead = tree->count;
+        if (add_of(tree, root, except) != 0)
+            return -1;
+        for (int i = dead; i < tree->count; i++)
+            add_of(tree, tree->pid[i], except);
+        kept = keep_living(tree, dead);
+    } while (kept == 0 && tree->count > dead);
     tree->count = kept;
     return kept;
 }
