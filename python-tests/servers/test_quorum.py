@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import urllib.parse
 from typing import Any, Callable, Iterator
 
@@ -317,7 +318,8 @@ NAMED = {"quorum_name": "locks", **PATIENT}
 
 @pytest.mark.parametrize("others", ((3, 4), (1, 3)), ids=("one in common", "two in common"))
 def test_one_name_of_two_sets(new_agent: Make, quorum: Quorum, others: tuple[int, int]) -> None:
-    """A name does not make one quorum of two: their majorities need not have a server in common. Who came first goes on."""
+    """A name does not make one quorum of two: their majorities need not have a server in common. Who came first goes on.
+    The first votes wait until each server has been told of the others: one in common must not answer late."""
     first, second = ([quorum.nodes[i] for i in (0, *some)] for some in ((1, 2), others))
     mine = new_agent().open(url_of(*first), **NAMED).lock("lock")
     mine.acquire(1, 30_000).ok
@@ -330,6 +332,20 @@ def test_one_name_of_two_sets(new_agent: Make, quorum: Quorum, others: tuple[int
     again = new_agent().open(url_of(*first), **NAMED).lock("lock")
     again.acquire(1, 30_000).ok
     again.release(1).ok
+
+
+def test_the_server_in_common_is_slow(new_agent: Make, new_proxy: Make, quorum: Quorum) -> None:
+    """The others alone could grant. Their first votes wait until this one has been told of them, too."""
+    new_agent().open(url_of(*quorum.nodes[:3]), **NAMED).lock("lock").acquire(1, 30_000).ok
+    proxy, others = new_proxy(quorum.nodes[0]), quorum.nodes[3:]
+    ids = [re.search(rb"run_id:(\w+)", node.command("INFO", "server"))[1] for node in others]  # type: ignore[index]
+    gate = proxy.up.pause_at(ids[0])
+    theirs = new_agent().open(url_of(proxy, *others), **NAMED).lock("lock")
+    answer = theirs.start("acquire", 1, 30_000)
+    gate.wait()
+    until(lambda: all(ids[1 - i] in node.command("GET", "dlock_quorum") for i, node in enumerate(others)))
+    gate.open()
+    assert answer.answer().status == "INVALID_QUORUM"
 
 
 def test_one_set_by_two_names(new_agent: Make, quorum: Quorum) -> None:

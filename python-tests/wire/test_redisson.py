@@ -334,6 +334,9 @@ def waiting(server: Server, row: Row, name: str) -> int:
     return listeners(server, f"{prefix.get(row.kind, 'redisson_lock__channel')}:{tagged(name)}")
 
 
+YEAR = 365 * 86_400_000  # how long the number of all permits of a semaphore is kept, in ms
+
+
 def nothing_left(server: Server, fenced: bool = False, but: list[str] = []) -> None:
     """Nothing but token counters (with an expiry, except Redisson's), keys that expire by themselves, and the keys in `but`."""
     allowed = {name.encode() for name in but}
@@ -341,7 +344,7 @@ def nothing_left(server: Server, fenced: bool = False, but: list[str] = []) -> N
     def stays(key: bytes) -> bool:
         if key.startswith(b"redisson_lock_token:"):
             return not fenced and server.command("PTTL", key) == -1
-        soon = 120_000 if key.startswith(b"dlock_once:") or only_tombstones(server, key) else 10_000
+        soon = YEAR if key.startswith(b"dlock_once:") else 120_000 if only_tombstones(server, key) else 10_000
         return not (key.startswith(b"dlock_") and -1 != server.command("PTTL", key) <= soon)
 
     end = time.monotonic() + WHILE

@@ -111,6 +111,7 @@ struct dli_lane {
     unsigned failed_queries; /* bit i: the query to node i failed at once, and the rounds do not know yet */
     int64_t clock;           /* the quorum's time, the same for all votes of a step; 0: not yet */
     int met;                 /* all nodes have answered a query, or their time is over */
+    int told;                /* they had also been told of each other once */
     uint64_t noise;
     struct dli_membership membership[DLI_VOTERS_MAX];
     struct dli_lane *lane[DLI_VOTERS_MAX];
@@ -272,8 +273,8 @@ void dli_membership_judge(struct dli_lane *lane);
 int dli_membership_votes(const struct dli_membership *membership);
 
 /*
- * 1 once all nodes have answered, and the clocks of so many as must agree are known, or half of the time from since to
- * deadline has passed. *at: when that is.
+ * 1 once all nodes have answered, and those of a quorum with a name know each other, and the clocks of so many as must
+ * agree are known; or half of the time from since to deadline has passed. *at: when that is.
  */
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at);
 

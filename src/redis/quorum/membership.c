@@ -333,6 +333,19 @@ void dli_membership_query(struct dli_lane *lane, int64_t now)
     }
 }
 
+/* Whether each server of a quorum with a name knows the others. Only the first votes wait for that. */
+static int all_told(struct dli_lane *lane)
+{
+    int told = 1;
+
+    if (lane->told || !lane->quorum->named)
+        return 1;
+    for (int i = 0; i < lane->quorum->count; i++)
+        told = told && !lane->membership[i].querying;
+    lane->told = told;
+    return told;
+}
+
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
     int had_met = lane->met, answered = 0, querying = 0;
@@ -346,5 +359,7 @@ int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, i
         lane->met = 1;
     if (lane->met && !had_met)
         tell_members(lane, now); /* before the votes, on the same connections */
-    return lane->met && (count_timed(lane) >= lane->quorum->needed || !querying || now >= *at);
+    if (!lane->met || (!all_told(lane) && now < *at))
+        return 0;
+    return count_timed(lane) >= lane->quorum->needed || !querying || now >= *at;
 }
