@@ -21,7 +21,7 @@ from .resp import Closed
 from .steps.scripts import SHA
 from .server import Server
 
-ASKED = ("acquire", "batch_acquire", "batch_release", "force", "inspect", "pass", "release", "renew")
+ASKED = ("acquire", "batch_acquire", "batch_release", "floor", "force", "inspect", "join", "pass", "release", "renew")
 NAMES = {SHA[name]: name for name in ASKED}
 
 LINE = re.compile(r"(\d+\.\d+) \[\d+ (\S+)\] (.*)", re.S)

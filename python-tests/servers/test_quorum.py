@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import pathlib
 import re
+import socket
+import threading
+import time
 import urllib.parse
 from typing import Any, Callable, Iterator
 
@@ -12,6 +15,7 @@ import mutants
 from harness.acl import rights
 from harness.agent import Agent, until
 from harness.build import BUILD, ROOT
+from harness.fake import LockServer
 from harness.quorum import Quorum, url_of
 from harness.steps.redisson import old_counter
 from harness.server import Server
@@ -374,6 +378,27 @@ def test_a_named_quorum_whose_servers_are_replaced(new_agent: Make, new_quorum: 
         later = new_agent().open(quorum, **NAMED).lock("lock")
         later.acquire(1, 30_000).ok
         later.release(1).ok
+
+
+def test_a_server_that_is_another_one_each_time(new_agent: Make, quorum: Quorum) -> None:
+    """The others are told of each server that is new. One that is new in each answer is not queried as fast as it answers."""
+    known = threading.Lock()
+    times: list[float] = []
+
+    def join(link: socket.socket, words: list[bytes]) -> bytes:
+        with known:
+            times.append(time.monotonic())
+            return b"*5\r\n$40\r\n%040x\r\n:0\r\n$%d\r\n%s\r\n:%d\r\n:9\r\n" % (len(times), len(words[4]), words[4], time.time_ns() // 1000)
+
+    with LockServer() as fake:
+        fake.say("join", join)
+        lock = new_agent().open(url_of(*quorum.nodes[:2], fake), quorum_name="locks", lease_ms=600).lock("lock")
+        until(lambda: lock.acquire(1, 5000).status == "OK")
+        until(lambda: fake.asked["renew"] >= 8)
+        renewals, queries, seconds = fake.asked["renew"], len(times), times[-1] - times[0]
+        assert lock.state(1) == "HELD"
+        lock.release(1).ok
+    assert 3 < queries < 20 + 3 * renewals + 3 * seconds
 
 
 def test_passwords(agent: Agent, new_quorum: Make) -> None:

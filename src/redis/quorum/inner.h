@@ -35,6 +35,7 @@ struct dli_server {
     int64_t failures; /* how often it was unreachable */
     char run_id[48];  /* "" unknown */
     char before[48];  /* the run id that it had before, for this client; "" none */
+    int64_t since;    /* when it got its run id, for this client */
     int64_t began;    /* when it was started, by dli_now, to a second */
     dlock_error bad;  /* why it may not vote with the others; code DLOCK_OK: no reason is known */
 };

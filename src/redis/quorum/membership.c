@@ -48,12 +48,23 @@ void dli_quorum_view(struct dli_quorum *quorum, int db, const char *called)
 
 /* ---- the answer of a server */
 
-/* quorum.mutex held. */
-static void learn(struct dli_server *node, const struct dli_join *join)
+/*
+ * Whether the server is a new one again, within a second. All others are told of a new one, and until then no vote counts: a server
+ * that were another one in each answer would keep them busy, and the quorum from its work. quorum.mutex held.
+ */
+static int is_unsteady(const struct dli_server *node, const struct dli_join *join, int64_t now)
 {
-    node->began = dli_now() - join->up * SECOND;
+    return node->quorum->named && node->before[0] && now - node->since < SECOND &&
+           strcmp(node->run_id, join->run_id) != 0;
+}
+
+/* quorum.mutex held. */
+static void learn(struct dli_server *node, const struct dli_join *join, int64_t now)
+{
+    node->began = now - join->up * SECOND;
     if (strcmp(node->run_id, join->run_id) == 0)
         return;
+    node->since = now;
     memcpy(node->before, node->run_id, sizeof node->before);
     memcpy(node->run_id, join->run_id, sizeof node->run_id);
     if (node->quorum->named)
@@ -61,14 +72,14 @@ static void learn(struct dli_server *node, const struct dli_join *join)
 }
 
 /* quorum.mutex held. */
-static void judge(struct dli_server *node, const struct dli_request *request)
+static void judge(struct dli_server *node, const struct dli_request *request, int64_t now)
 {
     const struct dli_join *join = request->own;
     struct dli_quorum *quorum = node->quorum;
     const char *text = node->store->text;
 
     node->bad.code = DLOCK_OK;
-    learn(node, join);
+    learn(node, join, now);
     if (join->sharded) {
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
                  "%s is a shard of a cluster: name servers that know nothing of each other", text);
@@ -138,30 +149,48 @@ int64_t dli_membership_clock(struct dli_lane *lane)
     return lane->clock;
 }
 
+/* Judge an answer. *bad: the verdict. 0, or -1: the answer is not used, and the server is to be queried again, but not at once. */
+static int take_answer(struct dli_server *node, const struct dli_request *request, int64_t now, dlock_error *bad)
+{
+    int unsteady;
+
+    pthread_mutex_lock(&node->quorum->mutex);
+    unsteady = is_unsteady(node, request->own, now);
+    if (!unsteady) {
+        judge(node, request, now);
+        count_bad(node->quorum);
+        *bad = node->bad;
+    }
+    pthread_mutex_unlock(&node->quorum->mutex);
+    if (unsteady)
+        dli_fail(bad, DLOCK_UNREACHABLE, "%s: it has another run id again within a second", node->store->text);
+    return unsteady ? -1 : 0;
+}
+
 static void membership_answered(struct dli_request *request)
 {
     struct dli_membership *membership = request->context;
     struct dli_server *node = &membership->lane->quorum->node[membership->index];
+    int64_t now = dli_now();
     dlock_error bad;
 
     membership->querying = 0;
     membership->answered = 1;
+    if (request->status == DLOCK_OK && take_answer(node, request, now, &bad)) {
+        request->status = bad.code;
+        membership->reason = bad;
+    }
     if (request->status != DLOCK_OK) {
         if (membership->reason.code == DLOCK_OK)
             membership->reason.code = request->status;
         membership->failures = -1; /* the failure that caused the query is not over */
         return;
     }
-    note_clock(membership, dli_now());
-    pthread_mutex_lock(&node->quorum->mutex);
-    judge(node, request);
-    count_bad(node->quorum);
-    bad = node->bad;
-    pthread_mutex_unlock(&node->quorum->mutex);
+    note_clock(membership, now);
     if (bad.code != DLOCK_OK && membership->good)
         node->quorum->store.hooks->log(node->quorum->store.owner, bad.code, bad.message);
     membership->good = bad.code == DLOCK_OK;
-    membership->joined_at = dli_now();
+    membership->joined_at = now;
     membership->reason = bad;
 }
 
