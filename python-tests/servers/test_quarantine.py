@@ -80,7 +80,7 @@ def test_a_new_server_is_quarantined_until_it_is_provisioned(agent: Agent, redis
 def test_waiters_wait_it_out(agent: Agent, redis_server: Server) -> None:
     """By their own clocks: no message comes. A waiter with less patience gets the reason."""
     lock = opened(agent, redis_server, provision=False).lock("patience")
-    assert lock.acquire(1, 50).status == "QUARANTINED"
+    assert lock.acquire(1, 0).status == lock.acquire(1, 50).status == "QUARANTINED"  # the second has a connection
     before = redis_server.command("HGET", MARKER, "until")
     wait = lock.start("acquire", 2, -1, thread=1)
     assert wait.answer().ok.token > int(before) * 1000  # microseconds of the server's clock
@@ -357,7 +357,7 @@ def test_d10_crash_and_recovery_with_its_keys(agent: Agent, new_agent: Make, new
     token = lock.acquire(1, 5000).ok.token
     server.restart()
     until(lambda: knows(server, "kept"))
-    assert other.acquire(2, 100).status == "QUARANTINED"
+    assert other.acquire(2, 0).status == "QUARANTINED"
     before = client.counters()["renewed"]
     until(lambda: client.counters()["renewed"] > before)
     assert lock.state(1) == "HELD" and lock.token(1).ok.token == token
