@@ -108,6 +108,32 @@ def test_a_release_without_memory(new_agent: Callable[..., Agent], redis_server:
     lock.acquire(2, 0).ok
 
 
+@pytest.mark.parametrize("call", ["acquire", "submit_acquire", "begin_acquire"])
+def test_permits_without_memory(new_agent: Callable[..., Agent], redis_server: Server, call: str) -> None:
+    """The acquisition has not begun. What it would have used is there for the next one."""
+    agent = new_agent(shim=True)
+
+    def takes(fails: bool) -> int:
+        """How much is allocated when ten permits are held, and for each, one wait was cancelled, and perhaps one acquisition failed."""
+        client = agent.open(redis_server)
+        one, many = (client.lock(f"{call}:{fails}", kind="semaphore", permits=permits) for permits in (1, 50))
+        one.permits_set(20).ok
+        for tag in range(10):
+            many.submit_acquire(1, -1, tag).ok
+            one.acquire(1, 1000).ok
+            many.cancel(1).ok
+            assert client.event().tag == tag
+            if fails:
+                agent("shim", "alloc", 1, 0)
+                answer = one.acquire(1, 0) if call == "acquire" else getattr(one, call)(1, 0, 99)
+                assert answer.status == "OUT_OF_MEMORY" and answer.fired > 0
+            if tag == 0:
+                before: int = agent("live").live
+        return agent("live").live - before
+
+    assert takes(True) <= takes(False) + 4
+
+
 def test_an_export_without_memory(new_agent: Callable[..., Agent], redis_server: Server) -> None:
     """Nothing has changed: the owner holds the lock, and may export it."""
     agent = new_agent(shim=True)

@@ -230,8 +230,10 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
     dlock_status status;
     int sure = 0;
 
-    if (!fresh)
+    if (!fresh) {
+        dli_hold_refused(entry);
         return DLOCK_OUT_OF_MEMORY;
+    }
     dli_events_trim(&entry->client->events, dli_waiter_is_loss);
     fresh->claim.bound = owner < 0; /* negative: the owner is this thread */
     dli_entry_lock(entry);

@@ -230,6 +230,9 @@ void dli_hold_rules(struct dli_mutex_rules *own, struct dli_entry *parent, const
 dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int64_t permits,
                                  struct dli_entry **ret);
 
+/* The acquisition for which dli_hold_to_acquire found the entry does not begin: another one may use its slot. */
+void dli_hold_refused(struct dli_entry *entry);
+
 /*
  * The entry of owner's hold, with a ref: the hold granted last, else one that waits or was lost. NULL: there is none.
  * Always parent where owners have no entries of their own.

@@ -139,6 +139,13 @@ dlock_status dli_hold_to_acquire(struct dli_entry *parent, const struct dli_kind
     return DLOCK_OK;
 }
 
+void dli_hold_refused(struct dli_entry *entry)
+{
+    dli_entry_lock(entry);
+    entry->reserved = 0;
+    dli_entry_unlock(entry);
+}
+
 /* Rank of an entry for what owner has: 0 nothing, 1 lost or waiting, higher when held, highest when granted last. */
 static int64_t rank_for(struct dli_entry *entry, int64_t owner)
 {

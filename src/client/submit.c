@@ -233,8 +233,10 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
 
     if (status != DLOCK_OK)
         return status;
-    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now))) {
+        dli_hold_refused(entry);
         return unpromised(entry, run, notice, DLOCK_OUT_OF_MEMORY);
+    }
     set_notify(fresh, tag, run, &notice);
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
@@ -358,8 +360,10 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
 
     if (status != DLOCK_OK)
         return status;
-    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now)))
+    if (!(notice = dli_notice_new(wait)) || !(fresh = dli_acquire_waiter(entry, terms, owner, wait, now))) {
+        dli_hold_refused(entry);
         return begun(entry, notice, DLOCK_OUT_OF_MEMORY);
+    }
     dli_entry_lock(entry);
     status = dli_acquire_enter(entry, fresh, now, &waiter, token);
     if (waiter) {
