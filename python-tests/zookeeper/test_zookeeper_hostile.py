@@ -128,7 +128,6 @@ FIELDS = {
     "a token of 2^53": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path + b"0000000000") + stat(czxid=2**53)),
     "a time before 1970": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path + b"0000000000") + stat(ctime=-(2**63))),
     "a time far ahead": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path + b"0000000000") + stat(mtime=2**63 - 1)),
-    "a negative version": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path + b"0000000000") + stat(version=-1)),
     "the path of another node": (CREATE, lambda call, reply: reply[:HEAD] + text(b"/other/lock-0000000000") + stat()),
     "a path without a number": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path) + stat()),
     "a number that is too high": (CREATE, lambda call, reply: reply[:HEAD] + text(call.path + b"2147483648") + stat()),
@@ -166,6 +165,30 @@ def test_numbers_of_permits_at_the_end(fake: FakeZookeeper, agent: Agent, number
     seats = client.lock("job", kind="permit_semaphore", permits=3)
     seats.permits_set(3).ok
     assert seats.acquire(1, 0).status == "UNFIT"
+    is_well(client, fake)
+
+
+@pytest.mark.parametrize("version", [2**31 - 1, -(2**31), -1])
+def test_versions_that_have_run_over(fake: FakeZookeeper, agent: Agent, version: int) -> None:
+    """The data of a node was set 2^31 times. It is read as before; what depends on its version is refused, with advice."""
+    shared = {b"/dlock_gates/%02d" % number: Node(b"", 5, 5, 5, 0, version) for number in range(64)}
+    fake.nodes |= {path: Node(b"", 5, 5, 5, 0) for path in (b"/job", b"/job/leases", b"/dlock_gates")} | shared
+    fake.nodes |= {b"/dlock_gates/clock": Node(b"", 5, 5, 5, 0, version), b"/job/total": Node(b"\0\0\0\5", 5, 5, 5, 0, version)}
+    fake.nodes |= {b"/job/count": Node(b"3@", 5, 5, 5, 0, version), b"/job/dlock_gate": Node(b"5000", 5, 5, 2**52, 0, version)}
+    client = agent.open(fake, **QUICK)
+    lock, seats, latch = (client.lock("job", kind=kind) for kind in ("mutex", "permit_semaphore", "latch"))
+    well = version >= 0
+    assert lock.acquire(1, 0).status == latch.acquire(1, 0).status == "GATE_CLOSED"
+    assert (latch.latch_count().ok.value, seats.permits().ok.value) == (3, 5)
+    assert latch.latch_down(1).status == seats.permits_add(1).status == ("OK" if well else "UNFIT")
+    answer = lock.open_gate()
+    assert (answer.status, "too often" in answer.message) == (("OK", False) if well else ("UNFIT", True))
+    fake.nodes[b"/job/dlock_gate"] = Node(b"1", 5, 5, 5, 0)
+    for node in shared:
+        fake.nodes[node].version = version
+    assert lock.acquire(1, 0).status == ("OK" if well else "UNFIT")
+    assert (b"/job/dlock_gate" in fake.nodes) != well, "whoever removes any version may remove a gate that was closed meanwhile"
+    assert "PROTOCOL_ERROR" not in {lock.inspect().status, lock.acquire(2, 0).status, latch.latch_down(1).status}
     is_well(client, fake)
 
 

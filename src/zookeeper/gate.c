@@ -95,6 +95,8 @@ static void pass_or_not(struct dli_job *job, int64_t now)
 
     if (now < job->gate.end)
         job->gate.shut(job);
+    else if (job->gate.version == DLI_ZK_RUN_OVER || job->gate.rings == DLI_ZK_RUN_OVER)
+        dli_zk_fail_run_over(job);
     else
         ring(job, &gate, job->gate.rings, removed);
 }
@@ -104,11 +106,15 @@ static void met(struct dli_job *job)
     const struct dli_zk_entry *entry = dli_zk_entry(dli_zk_at(job->base.lane), job->request.exchange.wish.want);
     int32_t error = job->call[MET].error;
 
-    if (error == DLI_ZK_NO_NODE)
-        dli_zk_again(job, job->gate.next);
-    else if (error)
+    if (error && error != DLI_ZK_NO_NODE) {
         dli_zk_fail_error(job, error);
-    else if (dli_zk_rings(job, 0), dli_zk_gate_read(job, MET), job->gate.passed)
+        return;
+    }
+    if (!error) {
+        dli_zk_rings(job, 0);
+        dli_zk_gate_read(job, MET);
+    }
+    if (error || job->gate.passed)
         dli_zk_again(job, job->gate.next);
     else
         pass_or_not(job, entry->ctime);
@@ -210,6 +216,8 @@ static void found(struct dli_job *job)
         gate.version = job->gate.version;
         if (job->gate.passed)
             finish(job, DLOCK_UNCHANGED);
+        else if (gate.version == DLI_ZK_RUN_OVER)
+            dli_zk_fail_run_over(job);
         else
             ring(job, &gate, -1, opened);
     }

@@ -244,6 +244,9 @@ void dli_zk_fail(struct dli_job *job, dlock_status status, const char *sentence)
 /* The same for the error of a reply. */
 void dli_zk_fail_error(struct dli_job *job, int32_t error);
 
+/* The same when a change depends on a version, and there is none any more: DLI_ZK_RUN_OVER. */
+void dli_zk_fail_run_over(struct dli_job *job);
+
 /*
  * Ask these things, all at once: answered runs when all have a reply. A request without one, or a session that is over, is
  * dealt with here.

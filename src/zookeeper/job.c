@@ -118,6 +118,13 @@ void dli_zk_fail_error(struct dli_job *job, int32_t error)
     dli_zk_fail(job, meaning->status, sentence);
 }
 
+void dli_zk_fail_run_over(struct dli_job *job)
+{
+    dli_zk_fail(
+        job, DLOCK_UNFIT,
+        "a node below this name, or its bell below dlock_gates, was changed too often: remove it at a quiet time");
+}
+
 /* ---- steps */
 
 void dli_zk_again(struct dli_job *job, void (*step)(struct dli_job *job))

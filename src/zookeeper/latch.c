@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "kinds.h"
 
-enum { PARTS = 2 };
+enum { PARTS = 2, NONE = -2 }; /* NONE: in place of a version */
 
 static void read_again(struct dli_job *job);
 
@@ -66,6 +66,17 @@ static void shut_out(struct dli_job *job)
     dli_zk_not_granted(job, DLI_TRY_GATE);
 }
 
+/* There is a node where gates have theirs. */
+static void meet_gate(struct dli_job *job)
+{
+    dli_zk_rings(job, BELL);
+    dli_zk_gate_read(job, GATE);
+    if (job->gate.passed)
+        answer_wait(job);
+    else
+        dli_zk_gate_try(job, wait, shut_out);
+}
+
 static void waited(struct dli_job *job)
 {
     int32_t error = job->call[COUNT].error, other = job->call[GATE].error;
@@ -78,10 +89,8 @@ static void waited(struct dli_job *job)
         dli_zk_again(job, wait);
     else if (other)
         answer_wait(job);
-    else if (dli_zk_rings(job, BELL), dli_zk_gate_read(job, GATE), job->gate.passed)
-        answer_wait(job);
     else
-        dli_zk_gate_try(job, wait, shut_out);
+        meet_gate(job);
 }
 
 static void wait(struct dli_job *job)
@@ -106,10 +115,12 @@ static void wait(struct dli_job *job)
     }
     if (entry)
         entry->session = session->number;
-    if (watch && dli_zk_watch(zk, &entry->watch[0], ask[COUNT].path))
+    if (watch && dli_zk_watch(zk, &entry->watch[0], ask[COUNT].path)) {
         dli_zk_fail(job, DLOCK_OUT_OF_MEMORY, "no memory for a watch");
-    else
-        ask[BELL] = dli_zk_listen(job, bell_room), dli_zk_ask(job, ask, ASKS, waited);
+        return;
+    }
+    ask[BELL] = dli_zk_listen(job, bell_room);
+    dli_zk_ask(job, ask, ASKS, waited);
 }
 
 void dli_zk_latch_wait(struct dli_job *job)
@@ -172,21 +183,25 @@ static void write_both(struct dli_job *job, const struct dli_zk_ask *count, cons
     dli_zk_ask(job, &ask, 1, changed);
 }
 
-/* Write left, if the node has this version; -1: if there is none. */
+/* Write left, if the node has this version; NONE: if there is none. */
 static void change(struct dli_job *job, int32_t version, int64_t left, const char *before)
 {
     char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], front[DLI_CHANGE_FRONT], witness[DLI_OWNER_MAX];
     struct dli_zk_ask ask = {
-        .op = version < 0 ? DLI_ZK_CREATE
-              : left > 0  ? DLI_ZK_SET_DATA
-                          : DLI_ZK_DELETE,
+        .op = version == NONE ? DLI_ZK_CREATE
+              : left > 0      ? DLI_ZK_SET_DATA
+                              : DLI_ZK_DELETE,
         .flags = DLI_ZK_PERSISTENT,
         .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
     };
 
+    if (version == DLI_ZK_RUN_OVER) {
+        dli_zk_fail_run_over(job);
+        return;
+    }
     witness_in(before, witness);
-    if (version < 0)
+    if (version == NONE)
         word(job->request.change.id, witness);
     snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
     dli_change_write(&job->request.change, version, front, before, value);
@@ -196,19 +211,19 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
     write_both(job, &ask, witness);
 }
 
-/* The node is there with this value and version, or not: -1. */
+/* The node is there with this value and version, or not: NONE. */
 static void decide(struct dli_job *job, int32_t version, const char *value)
 {
     const char *what = job->request.change.what;
     int64_t left = dli_between(strtoll(value, NULL, 10), 0, INT64_MAX), number = job->request.change.number;
 
-    if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, value)))
+    if (strcmp(what, "count") == 0 || (version != NONE && dli_change_acted(&job->request.change, value)))
         dli_zk_finish_change(job, DLOCK_OK, left);
-    else if (strcmp(what, "down") == 0 && version < 0)
+    else if (strcmp(what, "down") == 0 && version == NONE)
         dli_zk_finish_change(job, DLOCK_OK, 0);
     else if (dli_change_unclear(&job->request.change, value, 0))
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
-    else if (strcmp(what, "set") == 0 && version < 0)
+    else if (strcmp(what, "set") == 0 && version == NONE)
         change(job, version, number, "");
     else if (strcmp(what, "set") == 0)
         dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
@@ -228,7 +243,7 @@ static void found(struct dli_job *job)
     }
     if (!error)
         snprintf(value, sizeof value, "%s", answer->data.bytes);
-    decide(job, error ? -1 : answer->stat.version, value);
+    decide(job, error ? NONE : answer->stat.version, value);
 }
 
 static void read_again(struct dli_job *job)

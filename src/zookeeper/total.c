@@ -8,7 +8,7 @@
 
 #include "kinds.h"
 
-enum { NUMBER = 4 };
+enum { NUMBER = 4, NONE = -2 }; /* NONE: in place of a version */
 
 static void read_number(struct dli_job *job);
 
@@ -38,6 +38,12 @@ int dli_zk_total_of(struct dli_job *job, int call, int64_t *total)
     return 0;
 }
 
+static void make_parents(struct dli_job *job)
+{
+    job->at++;
+    dli_zk_make_parents(job, job->request.place, read_number);
+}
+
 static void written(struct dli_job *job)
 {
     int32_t error = job->call[0].error;
@@ -46,7 +52,7 @@ static void written(struct dli_job *job)
     if (!error)
         dli_zk_finish_change(job, DLOCK_OK, job->value);
     else if (error == DLI_ZK_NO_NODE && job->at == 0) /* no other change has been in the way */
-        job->at++, dli_zk_make_parents(job, job->request.place, read_number);
+        make_parents(job);
     else if (error != DLI_ZK_BAD_VERSION && error != DLI_ZK_NO_NODE && error != DLI_ZK_NODE_EXISTS)
         dli_zk_fail_error(job, error);
     else if (job->at++ < DLI_CHANGE_TRIES)
@@ -55,18 +61,22 @@ static void written(struct dli_job *job)
         dli_zk_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
 }
 
-/* Write it if the node has this version; -1: if there is none. before: the data that was read. */
+/* Write it if the node has this version; NONE: if there is none. before: the data that was read. */
 static void write_number(struct dli_job *job, int32_t version, int64_t number, const char *before)
 {
     char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], data[NUMBER + DLI_CHANGE_VALUE];
     struct dli_zk_ask ask = {
-        .op = version < 0 ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
+        .op = version == NONE ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
         .flags = DLI_ZK_PERSISTENT,
         .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
     };
     size_t size;
 
+    if (version == DLI_ZK_RUN_OVER) {
+        dli_zk_fail_run_over(job);
+        return;
+    }
     dli_change_write(&job->request.change, version, "", before, value);
     size = strlen(value);
     for (int i = 0; i < NUMBER; i++)
@@ -82,7 +92,7 @@ static int is_unclear(const struct dli_job *job, int32_t version, const char *id
 {
     const struct dli_change *change = &job->request.change;
 
-    return dli_change_unclear(change, ids, version == change->version || dli_change_ids(ids) == version + 1);
+    return dli_change_unclear(change, ids, version == change->version || dli_change_ids(ids) - 1 == version);
 }
 
 /* taken: permits that have a node. */
@@ -96,11 +106,11 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
         memcpy(ids, data.bytes + NUMBER, data.size - NUMBER);
     if (left < 0 && total >= 0)
         left = 0; /* the first in line has nodes, too */
-    if (strcmp(what, "count") == 0 || (version >= 0 && dli_change_acted(&job->request.change, ids))) {
+    if (strcmp(what, "count") == 0 || (version != NONE && dli_change_acted(&job->request.change, ids))) {
         dli_zk_finish_change(job, DLOCK_OK, left);
     } else if (is_unclear(job, version, ids)) {
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
-    } else if (strcmp(what, "set") == 0 && version >= 0) {
+    } else if (strcmp(what, "set") == 0 && version != NONE) {
         dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
     } else if (total + number > INT32_MAX || total + number < INT32_MIN) {
         dli_zk_fail(job, DLOCK_INVALID_ARGUMENT, "a semaphore on ZooKeeper has at most 2147483647 permits");
@@ -121,7 +131,7 @@ static void number_read(struct dli_job *job)
     if (error && error != DLI_ZK_NO_NODE)
         dli_zk_fail_error(job, error);
     else
-        decide(job, error ? -1 : answer->stat.version, answer->data, leases->count);
+        decide(job, error ? NONE : answer->stat.version, answer->data, leases->count);
 }
 
 static void read_number(struct dli_job *job)

@@ -269,7 +269,7 @@ class FakeZookeeper:
             self.tell(2, path)
             self.tell(4, path.rpartition(b"/")[0])
             return 0, b""
-        node.data, node.version, node.mtime = data, node.version + 1, next(self._zxids)
+        node.data, node.version, node.mtime = data, (node.version + 1 + 2**31) % 2**32 - 2**31, next(self._zxids)
         self.tell(3, path)
         return 0, node.stat()
 

@@ -84,12 +84,18 @@ struct dli_zk_ticket {
     char password[DLI_ZK_PASSWORD];
 };
 
+/*
+ * The version of a node whose data was set 2^31 times: ZooKeeper counts on, below zero. It is no condition for a change: -1 means any
+ * version there.
+ */
+enum { DLI_ZK_RUN_OVER = -1 };
+
 /* What a node's numbers are to us: none is below zero, but the owner. */
 struct dli_zk_stat {
     int64_t czxid, ctime,
-        mtime; /* times: ms, below 2^53, by the leader's clock when it was made, when its data was set */
-    int32_t version;
-    int64_t owner; /* the session of an ephemeral node; any number */
+        mtime;       /* times: ms, below 2^53, by the leader's clock when it was made, when its data was set */
+    int32_t version; /* or DLI_ZK_RUN_OVER */
+    int64_t owner;   /* the session of an ephemeral node; any number */
 };
 
 /* A request. Each operation takes what it needs. */

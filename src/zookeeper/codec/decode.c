@@ -20,9 +20,9 @@ static int take_stat(struct dli_zk_text *from, struct dli_zk_stat *stat)
         dli_zk_take_long(from, &got.mtime) || dli_zk_take_int(from, &got.version) || dli_zk_take(from, NULL, 8) ||
         dli_zk_take_long(from, &got.owner) || dli_zk_take(from, NULL, 16))
         return -1;
-    if (got.czxid < 0 || got.ctime < 0 || got.ctime >= time_end || got.mtime < 0 || got.mtime >= time_end ||
-        got.version < 0)
+    if (got.czxid < 0 || got.ctime < 0 || got.ctime >= time_end || got.mtime < 0 || got.mtime >= time_end)
         return -1;
+    got.version = got.version < 0 ? DLI_ZK_RUN_OVER : got.version;
     *stat = got;
     return 0;
 }
