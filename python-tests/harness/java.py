@@ -7,6 +7,7 @@
         wait = lock.start("lock", -1, thread="b")
         wait.done(), wait.answer().value, wait.answer().took
         java.kill()                                         # SIGKILL; calls under way end with EOFError
+    Java(server, "4.7.0", ahead=61_000)                 # its host's clock is fast by so many ms
 
 Maven and javac make jars and classes once per version, in build/redisson. After that nothing needs the network.
 Times of answers are in seconds of time.monotonic().
@@ -27,7 +28,7 @@ import urllib.parse
 from concurrent.futures import Future
 from typing import Any, Iterator, NamedTuple
 
-from .build import ROOT, clean_env
+from .build import ROOT, clean_env, preloadable
 from .server import Server
 
 # The newest version, and the last 3.2x, which many services still run. Before 3.28.0 Redisson's own waiters sometimes miss messages: they
@@ -147,16 +148,19 @@ class Object:
 
 
 class Java:
-    def __init__(self, server: Server | Any, version: str, watchdog: float = 30, sharded: str = "AUTO") -> None:
-        """sharded: shardedSubscriptionMode, on a cluster."""
+    def __init__(self, server: Server | Any, version: str, watchdog: float = 30, sharded: str = "AUTO", ahead: int = 0) -> None:
+        """sharded: shardedSubscriptionMode, on a cluster. ahead: of the real time, ms."""
         path = prepare(version)
         self.version, self._tags, self._mutex = version, itertools.count(1), threading.Lock()
         self._waiting: dict[int, Pending] = {}
-        self._errors = tempfile.TemporaryFile()
+        self._errors, self._clock = tempfile.TemporaryFile(), tempfile.NamedTemporaryFile()
+        self._clock.write((1000 * ahead).to_bytes(8, "little", signed=True))
+        self._clock.flush()
+        clock = {"LD_PRELOAD": preloadable("simclock.so"), "SIM_CLOCK": self._clock.name, "SIM_CLOCK_RUNS": "0"} if ahead else {}
         command = ["setpriv", "--pdeathsig", "KILL", program("java"), *QUICK, "-cp", path, "Driver", server.url]
         self.process = subprocess.Popen(
             [*command, str(round(watchdog * 1000)), sharded],
-            env=clean_env(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+            env=clean_env(**clock), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -214,7 +218,7 @@ class Java:
 
     def close(self) -> None:
         self.kill()
-        for file in (self.process.stdin, self.process.stdout, self._errors):
+        for file in (self.process.stdin, self.process.stdout, self._errors, self._clock):
             with contextlib.suppress(OSError):
                 file and file.close()
 

@@ -732,6 +732,45 @@ def test_a_fair_lock_serves_in_the_order_of_arrival(redis_server: Server, side: 
     nothing_left(redis_server)
 
 
+# ---- clocks of Java hosts, as docs/kinds.md states them
+
+
+@pytest.mark.parametrize("ahead, passed", [(55_000, False), (66_000, True)])
+def test_a_fair_lock_beside_a_host_that_is_fast(
+    redis_server: Server, side: MakeSide, new_java: Callable[..., Java], name: str, ahead: int, passed: bool
+) -> None:
+    """Java gives up waiters of ours that come later by its clock, and goes before them. They get the lock after it; two never hold."""
+    row, held = Row("", FAIR, FAIR), side("agent", FAIR, lease_ms=30_000)
+    ours, fast = side("python", FAIR), side(new_java(ahead=ahead), FAIR)
+    held.take()
+    wait = Running(ours.take)
+    wait_until(lambda: waiting(redis_server, row, name) == 1)
+    of_java = Running(fast.take)
+    wait_until(lambda: waiting(redis_server, row, name) == 2)  # the one that was given up has come back
+    held.give()
+    (first, first_wait), (second, second_wait) = [(fast, of_java), (ours, wait)] if passed else [(ours, wait), (fast, of_java)]
+    first_wait.result()
+    assert second_wait.value is None and not held.try_take()
+    first.give()
+    second_wait.result()
+    assert not held.try_take()
+    second.give()
+    nothing_left(redis_server)
+
+
+def test_a_permit_beside_a_host_that_is_fast(redis_server: Server, side: MakeSide, new_java: Callable[..., Java]) -> None:
+    """It takes the permit of a holder that lives. The holder hears LOST, with its cause, at its next renewal."""
+    ours, fast = side("agent", PERMITS, lease_ms=6000), side(new_java(ahead=7000), PERMITS)
+    ours.take()
+    fast.permits = fast.call("tryAcquire", 1, 0, 60_000).value
+    assert fast.permits
+    ours.gone()
+    assert not ours.try_take()
+    fast.give()
+    ours.take()
+    ours.give()
+
+
 # ---- counted objects: permits and latches
 
 

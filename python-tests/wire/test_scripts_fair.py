@@ -907,6 +907,41 @@ def test_a_waiter_of_whom_nothing_is_known(wire: Wire, who: Holds) -> None:
     assert wire.holder() is None and wire.acquire(a, LINE)[0] == 1
 
 
+# ---- clocks of Java hosts
+
+
+@pytest.mark.parametrize("name", ["order", "{k}", "a{k}b"])
+@pytest.mark.parametrize("fast, passed", [(PLACE - 5000, False), (PLACE + 5000, True)])
+def test_how_fast_a_clock_of_javas_may_be(redis: Client, redis_server: Server, who: Holds, java: Javas, name: str, fast: int, passed: bool) -> None:
+    """The limit that docs/kinds.md states: a host that is fast by more than that goes before our waiters. They come back in their own
+    order, two never hold, and each gets the lock once.
+    """
+    wire, a, b, c, j = Wire(redis, name), who(), who(), who(), java(name=name)
+    j.skew = fast
+    wire.acquire(a, LINE)
+    wire.acquire(b, LINE)
+    wire.acquire(c, LINE, seq=2)
+    j.acquire()
+    assert wire.line() == ([j.raw] if passed else [b.raw, c.raw, j.raw])
+    for one in (c, b):
+        assert wire.acquire(one, LINE)[0] == 0
+    order = [j, b, c] if passed else [b, c, j]
+    assert wire.line() == [one.raw for one in order]
+    before: Any = a
+    for turn, one in enumerate(order):
+        assert j.release() == 1 if before is j else wire.release(before) == 1
+        if one is j:
+            assert j.message() == b"0" and j.acquire() is None
+        else:
+            wire.acquire(one, LINE)
+        assert wire.holder() == one.raw
+        for later in order[turn + 1 :]:
+            assert j.acquire() is not None if later is j else wire.acquire(later, LINE)[0] == 0
+        before = one
+    wire.release(before) if before is not j else j.release()
+    assert wire.holder() is None and wire.line() == []
+
+
 def test_redissons_surprises(wire: Wire, who: Holds, java: Javas) -> None:
     a, b, j = who(), who(), java()
     assert j.acquire() is None
