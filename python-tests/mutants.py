@@ -706,6 +706,13 @@ SETS = (
     )), "servers/test_quorum.py", "one_name_of_two_sets"),
 )  # fmt: skip
 
+# Found by test_voters.py.
+VOTERS = (
+    (Mutant(1467, "a server of a quorum may have any clock", edits=(
+        ("redis/codec/replies.c", "        !number_at(reply, 3, 0, NUMBER_MOST, &join->clock) ||", "        !integer_at(reply, 3, &join->clock) ||"),
+    )), "faults/test_voters.py", "clock"),
+)  # fmt: skip
+
 # Found by test_faults_peer.py.
 PEER = (
     (Mutant(1447, "each connection may hold as much as it likes", edits=(
