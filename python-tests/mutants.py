@@ -713,6 +713,28 @@ VOTERS = (
     )), "faults/test_voters.py", "clock"),
 )  # fmt: skip
 
+# Found by test_named_by_secrets.py.
+NAMED = (
+    (Mutant(1469, "the view of a quorum is shown as the server sent it", edits=(
+        ("redis/quorum/membership.c", "                 text, join->shown);\n", "                 text, join->stands);\n"),
+    )), "faults/test_named_by_secrets.py", "quorum"),
+    (Mutant(1470, "a cluster may name a server by the password", edits=(
+        ("redis/cluster/node.c", "    dli_target_hide(cluster, &node->config.target);\n", ""),
+    )), "faults/test_named_by_secrets.py", "map"),
+    (Mutant(1471, "a cluster may name a replica by the password", edits=(
+        ("redis/cluster/check.c", "    dli_target_hide(survey->cluster, &target);\n", ""),
+    )), "faults/test_named_by_secrets.py", "replicas"),
+    (Mutant(1472, "a sentinel may name the primary by the password", edits=(
+        ("redis/link/sentinel.c", "    named = shown_host(masked, sizeof masked, conn);\n", "    named = found->host + 0 * (shown_host(masked, sizeof masked, conn) != NULL);\n"),
+    )), "faults/test_named_by_secrets.py", "sentinels"),
+    (Mutant(1473, "the name in a certificate's failure may be the password", edits=(
+        ("net/tls_reason.c", "        name = \"***\"; /* a server has named it by a secret */\n", "        name += 0;\n"),
+    )), "faults/test_named_by_secrets.py", "certificate"),
+    (Mutant(1474, "a finding about a ZooKeeper member is shown as it is", edits=(
+        ("zookeeper/check.c", "&dli_zk_at(check->job->base.lane)->password, 1);", "NULL, 0);"),
+    )), "faults/test_named_by_secrets.py", "zookeeper"),
+)  # fmt: skip
+
 # Found by test_faults_peer.py.
 PEER = (
     (Mutant(1447, "each connection may hold as much as it likes", edits=(

@@ -49,6 +49,8 @@ static void fail_name(struct dli_conn *conn)
     const char *name = dli_tls_name(conn);
     char escaped[160], what[320];
 
+    if (name == conn->target->host && !strstr(conn->target->text, name))
+        name = "***"; /* a server has named it by a secret */
     dli_escape(escaped, sizeof escaped, name, strlen(name));
     snprintf(what, sizeof what,
              conn->tls->nameless

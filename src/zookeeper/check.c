@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "kinds.h"
 
 enum { PIECE = 4096, MOST = 64 * 1024 };
@@ -28,10 +29,11 @@ static void add(struct dli_zk_check *check, int32_t code, const char *detail)
 {
     const char *where = dli_zk_at(check->job->base.lane)->member[check->at].target.text;
     struct dli_finding *finding = dli_findings_add(check->job->request.check.found, code);
+    struct dli_said said = {detail, strlen(detail), 0};
 
     if (!finding)
         return;
-    snprintf(finding->detail, sizeof finding->detail, "%.*s", DLI_FINDING_DETAIL - 1, detail);
+    dli_mask(finding->detail, sizeof finding->detail, &said, &dli_zk_at(check->job->base.lane)->password, 1);
     snprintf(finding->where, sizeof finding->where, "%.*s", DLI_FINDING_WHERE - 1, where);
 }
 

@@ -151,6 +151,7 @@ static void add_replica(struct dli_survey *survey, const struct dli_map_replica 
     memcpy(target.host, replica->host, sizeof target.host);
     snprintf(target.text, sizeof target.text, strchr(replica->host, ':') ? "[%s]:%d" : "%s:%d", replica->host,
              replica->port);
+    dli_target_hide(survey->cluster, &target);
     add_probe(survey, &target, -1);
 }
 

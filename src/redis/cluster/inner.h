@@ -182,6 +182,9 @@ static inline int dli_cluster_form(const struct dli_cluster *cluster, int plain)
 
 int dli_cluster_count(const struct dli_cluster *cluster); /* number of nodes */
 
+/* Take the password out of the text of an address that a server has named, unless the URL names that host. */
+void dli_target_hide(const struct dli_cluster *cluster, struct dli_target *target);
+
 /* Lane 0's thread: the node at target, made when there is none. NULL without memory, or at DLI_CLUSTER_EVER nodes. */
 struct dli_node *dli_node_get(struct dli_cluster *cluster, const struct dli_target *target);
 void dli_node_free(struct dli_node *node); /* and its pipes and its subscriber */

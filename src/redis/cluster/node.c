@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "sys/sys.h"
 
 int dli_cluster_count(const struct dli_cluster *cluster)
@@ -88,6 +89,17 @@ struct dli_node *dli_node_owner(const struct dli_cluster *cluster, int slot)
     return NULL;
 }
 
+void dli_target_hide(const struct dli_cluster *cluster, struct dli_target *target)
+{
+    struct dli_target named = *target;
+    struct dli_said said = {named.text, strlen(named.text), 0};
+
+    for (int i = 0; i < cluster->seeds; i++)
+        if (strcmp(cluster->seed[i].host, target->host) == 0)
+            return;
+    dli_mask(target->text, sizeof target->text, &said, &cluster->config.password, 1);
+}
+
 static struct dli_node *make(struct dli_cluster *cluster, const struct dli_target *target)
 {
     struct dli_node *node = calloc(1, sizeof *node);
@@ -99,6 +111,7 @@ static struct dli_node *make(struct dli_cluster *cluster, const struct dli_targe
     node->index = cluster->nodes;
     node->config = cluster->config;
     node->config.target = *target;
+    dli_target_hide(cluster, &node->config.target);
     dli_budget_init(&node->budget, cluster->connects_per_second, (uint64_t)dli_now() + (uint64_t)node->index);
     dli_private_init(&node->pool, &node->config, &node->budget, cluster->private_connections);
     pthread_mutex_lock(&cluster->mutex);

@@ -350,7 +350,7 @@ static dlock_status decode_join(const struct dli_reply *reply, struct dli_reques
     struct dli_join *join = request->own;
     int64_t sharded;
 
-    join->run_id[0] = join->stands[0] = '\0';
+    join->run_id[0] = join->stands[0] = join->shown[0] = '\0';
     join->up = 0;
     join->sharded = from_shard(reply);
     if (join->sharded)
@@ -361,6 +361,7 @@ static dlock_status decode_join(const struct dli_reply *reply, struct dli_reques
         return unexpected(request->reason);
     dli_escape(join->run_id, sizeof join->run_id, reply->items[0].text, reply->items[0].size);
     dli_escape(join->stands, sizeof join->stands, reply->items[2].text, reply->items[2].size);
+    dli_escape_error(join->shown, sizeof join->shown, &reply->items[2]);
     join->sharded = sharded == 1;
     return DLOCK_OK;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "call.h"
 
 enum { MS = 1000, PORT_MOST = 65535, REPLICAS_MOST = 10000 };
@@ -141,11 +142,26 @@ static int number_of(const struct dli_reply *word, int most)
     return word->size > 0 && number <= most ? number : -1;
 }
 
-/* {host, port}. 0, or -1: the reply is something else. */
-static int read_place(struct dli_target *found, const struct dli_reply *reply, const char *service)
+/* The host for messages. A sentinel may name it by a password; the URL, which names the sentinels' hosts, does not. */
+static const char *shown_host(char *out, size_t size, const struct dli_conn *conn)
 {
+    const struct dli_sentinels *sentinels = conn->config->sentinels;
+    const char *host = conn->search->found.host;
+    const char *secrets[] = {conn->config->password, sentinels->sentinel[0].password};
+
+    for (int i = 0; i < sentinels->count; i++)
+        if (strcmp(sentinels->sentinel[i].target.host, host) == 0)
+            return host;
+    return dli_mask(out, size, &(struct dli_said){host, strlen(host), 0}, secrets, 2);
+}
+
+/* {host, port}. 0, or -1: the reply is something else. */
+static int read_place(struct dli_conn *conn, const struct dli_reply *reply)
+{
+    const char *service = conn->config->sentinels->service, *named;
     const struct dli_reply *host = reply->items, *port;
-    char shown[104];
+    struct dli_target *found = &conn->search->found;
+    char shown[104], masked[sizeof found->host];
 
     if (reply->type != DLI_REPLY_ARRAY || reply->size != 2)
         return -1;
@@ -155,9 +171,10 @@ static int read_place(struct dli_target *found, const struct dli_reply *reply, c
         return -1;
     memcpy(found->host, host->text, host->size + 1);
     found->port = number_of(port, PORT_MOST);
+    named = shown_host(masked, sizeof masked, conn);
     snprintf(found->text, sizeof found->text,
-             strchr(found->host, ':') ? "[%s]:%d (primary of '%s')" : "%s:%d (primary of '%s')", found->host,
-             found->port, dli_escape(shown, sizeof shown, service, strlen(service)));
+             strchr(found->host, ':') ? "[%s]:%d (primary of '%s')" : "%s:%d (primary of '%s')", named, found->port,
+             dli_escape(shown, sizeof shown, service, strlen(service)));
     return 0;
 }
 
@@ -173,7 +190,7 @@ static int judge(struct dli_conn *conn, const struct dli_reply *reply)
                       dli_escape_error(escaped, sizeof escaped, reply));
     else if (reply->type == DLI_REPLY_NIL)
         dli_conn_fail(sentinel, DLOCK_UNREACHABLE, "knows no such service", NULL);
-    else if (read_place(&search->found, reply, conn->config->sentinels->service))
+    else if (read_place(conn, reply))
         dli_conn_fail(sentinel, DLOCK_PROTOCOL_ERROR, "does not answer as a sentinel does", NULL);
     else
         return 1;

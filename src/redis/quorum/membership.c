@@ -89,7 +89,7 @@ static void judge(struct dli_server *node, const struct dli_request *request, in
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
                  "%s votes for clients with another view of the quorum (%.160s): give all clients the same servers and "
                  "the same number, or wait until those clients have gone",
-                 text, join->stands);
+                 text, join->shown);
         return;
     }
     for (int i = 0; i < quorum->count; i++)

@@ -34,6 +34,7 @@ struct dli_join {
     int64_t clock;                 /* the server's time, in microseconds since 1970 */
     int sharded;
     char stands[DLI_VIEW_MAX]; /* the view that the server keeps */
+    char shown[DLI_VIEW_MAX];  /* the same for messages, without the password */
 };
 
 #endif
