@@ -780,6 +780,15 @@ INTERRUPTED = (
     (Mutant(1519, "a release whose hold another one has taken fails", edits=(
         ("client/hold.c", "    if (status != DLOCK_NOT_HELD || !kind->slots ||", "    if (status != DLOCK_NOT_HELD || kind->slots ||"),
     )), "kinds/test_kinds.py", "release_at_the_same_time"),
+    (Mutant(1540, "an acquisition whose grant another thread has released is lost", edits=(
+        ("client/acquire.c", "waiter->entry->kind->slots && is_released(waiter) && waiter->claim.token > 0;", "waiter->entry->kind->slots && is_released(waiter) && waiter->claim.token < 0;"),
+    )), "kinds/test_kinds.py", "threads_ask"),
+    (Mutant(1541, "a cancel tries one wait", edits=(
+        ("api/lock.c", "while (status == DLOCK_NOT_HELD && lock->terms->kind->slots);", "while (status == DLOCK_LOST && lock->terms->kind->slots);"),
+    )), "kinds/test_kinds.py", "cancel_finds"),
+    (Mutant(1542, "an extension of a hold that was released meanwhile fails", edits=(
+        ("client/operation_kinds.c", "    int again = dli_hold_again(&operation->hold, operation->owner, operation->status);\n", "    int again = 0;\n"),
+    )), "kinds/test_kinds.py", "threads_ask"),
 )  # fmt: skip
 
 # Found by test_reclaim.py, of keys that the server lost.

@@ -1473,8 +1473,25 @@ def test_a_turn_of_others_ends_when_the_clock_was_set_back(agent: Agent, redis_s
     lock.acquire(1, 0).ok
 
 
+def owners(*arguments: str) -> str:
+    return subprocess.run([native("owners"), *arguments], capture_output=True, text=True, timeout=50, check=True).stdout
+
+
 @pytest.mark.parametrize("kind", ["semaphore", "permit"])
 def test_threads_release_at_the_same_time(redis_server: Server, kind: str) -> None:
     """They share an owner. Each release finds a hold, also when another one has taken the one that it chose first."""
-    done = subprocess.run([native("owners"), redis_server.unix_url, kind, "4", "2000"], capture_output=True, text=True, timeout=50)
-    assert done.stdout == "failed 0 held 0 available 100\n", done
+    assert owners(redis_server.unix_url, kind, "4", "2000", "100") == "failed 0 wrong 0 held 0 available 100\n"
+
+
+@pytest.mark.parametrize("permits", ["3", "100"])
+@pytest.mark.parametrize("kind", ["semaphore", "permit"])
+def test_threads_ask_what_their_owner_holds(kind: str, permits: str) -> None:
+    """It has a permit all the time, although threads give theirs back: no call says that it has none, and no acquisition that it lost one."""
+    for _ in range(10):
+        assert owners("memory:", kind, "4", "2000", permits) == f"failed 0 wrong 0 held 0 available {permits}\n"
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "permit"])
+def test_a_cancel_finds_the_wait_that_goes_on(kind: str) -> None:
+    """The wait that it chooses first may end by itself. It ends another one of the same owner then."""
+    assert owners("memory:", kind, "16", "200", "cancel") == "missed 0\n"

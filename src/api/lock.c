@@ -411,15 +411,20 @@ dlock_status dlock_lock_cancel(dlock_lock *lock, int64_t owner, dlock_error *ret
 {
     DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
-    struct dli_entry *entry;
+    struct dli_entry *entry = NULL;
 
     if (status != DLOCK_OK)
         return status;
     if (lock->multi)
         return dli_several_cancel(lock, owner, reterr);
-    if (!(entry = dli_hold_waiting(lock->entry, lock->terms->kind, owner)))
-        return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
-    return finish_call(entry, dli_submit_cancel(entry, lock->terms, owner), NULL, reterr);
+    do {
+        if (entry)
+            dli_entry_unref(entry);
+        if (!(entry = dli_hold_waiting(lock->entry, lock->terms->kind, owner)))
+            return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
+        status = dli_submit_cancel(entry, lock->terms, owner);
+    } while (status == DLOCK_NOT_HELD && lock->terms->kind->slots); /* that wait has just ended: owner may have more */
+    return finish_call(entry, status, NULL, reterr);
 }
 
 /* ---- what an owner has */
@@ -428,17 +433,11 @@ dlock_status dlock_lock_state(dlock_lock *lock, int64_t owner, int32_t *ret_stat
 {
     DLI_UNCANCELLED;
     dlock_status status = dli_lock_ready(lock, &owner, reterr);
-    int32_t state = DLOCK_STATE_NONE;
-    struct dli_entry *entry;
+    int32_t state;
 
     if (status != DLOCK_OK)
         return status;
-    if (lock->multi) {
-        state = dli_several_state(lock, owner);
-    } else if ((entry = dli_hold_find(lock->entry, lock->terms->kind, owner))) {
-        state = dli_query_state(entry, owner);
-        dli_entry_unref(entry);
-    }
+    state = lock->multi ? dli_several_state(lock, owner) : dli_hold_state(lock->entry, lock->terms->kind, owner);
     if (ret_state)
         *ret_state = state;
     return DLOCK_OK;

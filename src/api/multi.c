@@ -92,12 +92,7 @@ dlock_status dli_several_acquire(dlock_lock *lock, int64_t owner, int64_t wait_m
 /* The state of owner's hold of one member. */
 static int32_t state_of(const struct dli_member *member, int64_t owner)
 {
-    struct dli_entry *entry = dli_hold_find(member->entry, member->kind, owner);
-    int32_t state = entry ? dli_query_state(entry, owner) : DLOCK_STATE_NONE;
-
-    if (entry)
-        dli_entry_unref(entry);
-    return state;
+    return dli_hold_state(member->entry, member->kind, owner);
 }
 
 /*

@@ -198,7 +198,9 @@ dlock_status dlock_semaphore_permit(dlock_lock *lock, int64_t owner, int64_t ind
         return dli_fail(reterr, DLOCK_BUFFER_TOO_SMALL, "the id of a permit needs 33 bytes");
     if (!(entry = dli_hold_find(lock->entry, lock->terms->kind, owner)))
         return dli_lock_report(lock->entry, DLOCK_NOT_HELD, NULL, reterr);
-    status = dli_query_permit(entry, owner, index, &number);
+    do
+        status = dli_query_permit(entry, owner, index, &number);
+    while (dli_hold_again(&entry, owner, status));
     if (status == DLOCK_OK)
         permit_id(entry, number, buffer);
     dli_lock_report(entry, status, NULL, reterr);

@@ -184,6 +184,7 @@ dlock_status dli_acquire_enter(struct dli_entry *entry, struct dli_waiter *fresh
 
     *waiter = NULL;
     entry->reserved = 0;
+    dli_hold_begins(entry);
     if (found == fresh) {
         dli_acquire_asked(fresh, now);
         dli_acquire_expect(fresh);
@@ -215,8 +216,18 @@ dlock_status dli_acquire_report(const struct dli_entry *entry, dlock_status stat
     return status;
 }
 
+/* A hold of a semaphore, which another thread of its owner has released in place of its own, whatever came of that. */
+static int is_taken(const struct dli_waiter *waiter)
+{
+    return waiter->entry->kind->slots && is_released(waiter) && waiter->claim.token > 0;
+}
+
 dlock_status dli_acquire_answer(struct dli_waiter *waiter, dlock_status status, int64_t *token, dlock_error *reason)
 {
+    if (is_taken(waiter)) {
+        *token = waiter->claim.token;
+        return DLOCK_NOT_HELD;
+    }
     if (status == DLOCK_OK && !waiter->entry->m.rules->momentary)
         status = dli_acquire_receive(waiter, token);
     return dli_acquire_report(waiter->entry, status, reason);
@@ -255,7 +266,7 @@ dlock_status dli_acquire(struct dli_entry *entry, const struct dli_terms *terms,
         dli_entry_unlock(entry);
     if (waiter)
         dli_waiter_unref(waiter);
-    return status;
+    return status == DLOCK_NOT_HELD ? dli_hold_swapped(entry, owner) : status;
 }
 
 /* entry.mutex held: count a claim whose release ended in memory with status, and drop its ref. */

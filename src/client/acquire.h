@@ -38,7 +38,7 @@ dlock_status dli_release_local(struct dli_entry *entry, int64_t owner);
  *  over      the caller, which acquires or is releasing, has its answer: the claim is settled, or another thread of the
  *            owner has released what was granted. In that case settled and notify belong to that release.
  *  result    of a claim whose acquisition or release is over.
- *  answer    what the caller gets after a result.
+ *  answer    what the caller gets after a result. DLOCK_NOT_HELD: what dli_hold_swapped says, without entry.mutex.
  *  report    fills in reason from an exchange that the caller has not made itself. Returns status.
  *  released  does what a release in memory leaves to do.
  */

@@ -241,9 +241,25 @@ struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind 
 
 /*
  * Behind a call about *hold, which has ended with this status: 1 when it is to be made again, because meanwhile another thread of owner
- * has released that hold, and owner has more. *hold is another one then, with the ref.
+ * has released that hold, and owner has more, held or lost. *hold is another one then, with the ref.
  */
 int dli_hold_again(struct dli_entry **hold, int64_t owner, dlock_status status);
+
+/*
+ * Another thread of owner has released hold, of a semaphore, before the caller that acquired it could take it: DLOCK_OK when owner
+ * has another one, which that thread left in its place; else DLOCK_LOST.
+ */
+dlock_status dli_hold_swapped(struct dli_entry *hold, int64_t owner);
+
+/* What owner has (DLOCK_STATE_*) of parent's name. The caller has no mutex. */
+int32_t dli_hold_state(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);
+
+/* entry.mutex held: an acquisition begins in this entry. */
+static inline void dli_hold_begins(struct dli_entry *entry)
+{
+    if (entry->kind->slots)
+        __atomic_add_fetch(&entry->parent->begun, 1, __ATOMIC_SEQ_CST);
+}
 
 /* The number of slots in which owner holds something. */
 int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner);

@@ -96,6 +96,7 @@ struct dli_entry {
     int64_t followed;          /* the grant number whose own channel is subscribed to */
     int64_t highest;           /* atomic: the highest token of the holds of this parent */
     int64_t gate_told;         /* atomic: what the holds of this parent are told of the gate; gate.c */
+    int64_t begun;             /* atomic: acquisitions that have begun in the slots of this parent */
     int64_t interrupted;       /* atomic: acquisitions in the holds of this parent that were interrupted */
     struct dli_entry *heir;    /* it got the grant of this one; its mutex is held, and released after this one's */
     struct dli_turns *turns;   /* FAIR: whom the grant may serve; NULL: nobody else. pass.c */

@@ -10,6 +10,8 @@
 
 #include "sys/sys.h"
 
+enum { TRIES = 16 }; /* of a count while others acquire */
+
 /* ---- which hold a call is about */
 
 /* Reserve the slot when a new acquisition may begin in it. 0: none may. */
@@ -146,8 +148,8 @@ void dli_hold_refused(struct dli_entry *entry)
     dli_entry_unlock(entry);
 }
 
-/* Rank of an entry for what owner has: 0 nothing, 1 lost or waiting, higher when held, highest when granted last. */
-static int64_t rank_for(struct dli_entry *entry, int64_t owner)
+/* Rank of an entry for what owner has: 0 nothing, 1 lost, higher when held, highest when granted last. waits: of a wait. */
+static int64_t rank(struct dli_entry *entry, int64_t owner, int64_t waits)
 {
     struct dli_claim *claim;
     int64_t has;
@@ -155,31 +157,77 @@ static int64_t rank_for(struct dli_entry *entry, int64_t owner)
     dli_entry_lock(entry);
     dli_mutex_tick(&entry->m, dli_now());
     claim = dli_mutex_find(&entry->m, owner);
-    has = !claim ? 0 : claim->state == DLI_CLAIM_HELD ? 1 + claim->held_since : 1;
+    has = !claim                              ? 0
+          : claim->state == DLI_CLAIM_HELD    ? 1 + claim->held_since
+          : claim->state == DLI_CLAIM_WAITING ? waits
+                                              : 1;
     dli_entry_unlock(entry);
     return has;
 }
 
-/* The slot that fits best, with a ref. Among equals the last one. NULL: none fits. */
-static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
-                                   int64_t (*fit)(struct dli_entry *entry, int64_t owner))
+static int64_t rank_of_any(struct dli_entry *entry, int64_t owner)
+{
+    return rank(entry, owner, 1);
+}
+
+static int64_t rank_of_hold(struct dli_entry *entry, int64_t owner)
+{
+    return rank(entry, owner, 0);
+}
+
+/* The slot that fits best as they are looked at one by one, with a ref, and how well. Among equals the last one. NULL: none fits. */
+static struct dli_entry *best_now(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                  int64_t (*fit)(struct dli_entry *entry, int64_t owner), int64_t *best_fit)
 {
     struct dli_entry *best = NULL, *entry;
-    int64_t best_fit = 1;
 
+    *best_fit = 1;
     for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
         int64_t fits = fit(entry, owner);
 
-        if (fits < best_fit) {
+        if (fits < *best_fit) {
             dli_entry_unref(entry);
             continue;
         }
         if (best)
             dli_entry_unref(best);
         best = entry;
-        best_fit = fits;
+        *best_fit = fits;
     }
     return best;
+}
+
+/* Changes when an acquisition begins in a slot of parent. */
+static int64_t begun(const struct dli_entry *parent)
+{
+    return __atomic_load_n(&parent->begun, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * The slot that fits best, with a ref, and how well. NULL: none fits. While the slots are looked at, a hold may pass to one that was looked at
+ * before: another thread of owner acquires there, and releases here. Then all are looked at again, until a hold is found.
+ */
+static struct dli_entry *best_fitting(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                      int64_t (*fit)(struct dli_entry *entry, int64_t owner), int64_t *best_fit)
+{
+    struct dli_entry *best = NULL;
+    int64_t before;
+
+    do {
+        if (best)
+            dli_entry_unref(best);
+        before = begun(parent);
+        best = best_now(parent, kind, owner, fit, best_fit);
+    } while (*best_fit <= 1 && before != begun(parent));
+    return best;
+}
+
+static struct dli_entry *best_slot(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner,
+                                   int64_t (*fit)(struct dli_entry *entry, int64_t owner))
+{
+    int64_t best_fit;
+
+    return best_fitting(parent, kind, owner, fit, &best_fit);
 }
 
 static struct dli_entry *ref_parent(struct dli_entry *parent)
@@ -190,35 +238,71 @@ static struct dli_entry *ref_parent(struct dli_entry *parent)
 
 struct dli_entry *dli_hold_find(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
 {
-    return kind->per_owner ? best_slot(parent, kind, owner, rank_for) : ref_parent(parent);
+    return kind->per_owner ? best_slot(parent, kind, owner, rank_of_any) : ref_parent(parent);
 }
 
 int64_t dli_hold_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
 {
     struct dli_entry *entry;
-    int64_t held = 0;
+    int64_t held, before;
+    int tries = 0;
 
-    for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
-        held += rank_for(entry, owner) > 1;
-        dli_entry_unref(entry);
-    }
+    do {
+        before = begun(parent);
+        held = 0;
+        for (int64_t slot = 0; (entry = dli_entry_find_child(parent, kind, owner, slot)); slot++) {
+            held += rank_of_hold(entry, owner) > 1;
+            dli_entry_unref(entry);
+        }
+    } while (before != begun(parent) && ++tries < TRIES);
     return held;
 }
 
 int dli_hold_again(struct dli_entry **hold, int64_t owner, dlock_status status)
 {
-    struct dli_entry *parent = (*hold)->parent, *found;
     const struct dli_kind *kind = (*hold)->kind;
+    struct dli_entry *found;
 
-    if (status != DLOCK_NOT_HELD || !kind->slots || dli_hold_slots(parent, kind, owner) == 0 ||
-        !(found = dli_hold_find(parent, kind, owner)))
+    if (status != DLOCK_NOT_HELD || !kind->slots || !(found = best_slot((*hold)->parent, kind, owner, rank_of_hold)))
         return 0;
     dli_entry_unref(*hold);
     *hold = found;
     return 1;
 }
 
-/* 2: the caller waits or was interrupted. 0: neither. */
+dlock_status dli_hold_swapped(struct dli_entry *hold, int64_t owner)
+{
+    struct dli_entry *other = best_slot(hold->parent, hold->kind, owner, rank_of_hold);
+
+    if (other)
+        dli_entry_unref(other);
+    return other ? DLOCK_OK : DLOCK_LOST;
+}
+
+/* The state of owner's best slot. 0: its hold was released meanwhile, so another slot may be the best one. */
+static int state_of_slots(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner, int32_t *state)
+{
+    int64_t fit;
+    struct dli_entry *entry = best_fitting(parent, kind, owner, rank_of_any, &fit);
+
+    *state = entry ? dli_query_state(entry, owner) : DLOCK_STATE_NONE;
+    if (entry)
+        dli_entry_unref(entry);
+    return !kind->slots || fit <= 1 || *state == DLOCK_STATE_HELD || *state == DLOCK_STATE_AT_RISK;
+}
+
+int32_t dli_hold_state(struct dli_entry *parent, const struct dli_kind *kind, int64_t owner)
+{
+    int32_t state;
+
+    if (!kind->per_owner)
+        return dli_query_state(parent, owner);
+    while (!state_of_slots(parent, kind, owner, &state))
+        ;
+    return state;
+}
+
+/* 2: the caller waits or was interrupted, as dli_submit_cancel has it. 0: neither. */
 static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 {
     struct dli_claim *claim;
@@ -226,7 +310,8 @@ static int64_t has_wait(struct dli_entry *entry, int64_t owner)
 
     dli_entry_lock(entry);
     claim = dli_mutex_find(&entry->m, owner);
-    has = claim && (claim->state == DLI_CLAIM_WAITING || DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted);
+    has = claim && (claim->state == DLI_CLAIM_WAITING ||
+                    (claim->state == DLI_CLAIM_HELD && DLI_OBJECT(claim, struct dli_waiter, claim)->interrupted));
     dli_entry_unlock(entry);
     return 2 * has;
 }

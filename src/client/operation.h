@@ -68,7 +68,10 @@ void dli_operation_free(struct dli_operation *operation);
 /* Begin a request on the operation's name, with the usual deadline. */
 void dli_operation_begin(struct dli_operation *operation, enum dli_verb verb);
 
-/* Begin a renewal, for lease microseconds, of the grant of row.owner that entry has. */
+/*
+ * Begin a renewal, for lease microseconds, of the grant of row.owner that entry has. entry.mutex is held where entry may get other
+ * permits: where it is a hold of a semaphore.
+ */
 void dli_operation_renewal(struct dli_operation *operation, struct dli_entry *entry, int64_t lease);
 
 /* Execute the operation; blocks. Returns its status. It stays the caller's. */

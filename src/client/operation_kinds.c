@@ -321,26 +321,43 @@ static int64_t held_number(struct dli_entry *entry, int64_t owner, char id[DLI_O
     return entry->m.want.number;
 }
 
-static int prepare_extend(struct dli_operation *operation)
+/* The hold to extend, if owner has one: 1. */
+static int choose_hold(struct dli_operation *operation)
 {
-    struct dli_entry *hold = operation->hold = dli_hold_find(operation->entry, operation->kind, operation->owner);
+    struct dli_entry *hold = operation->hold;
     int32_t state;
 
-    operation->status = DLOCK_NOT_HELD;
-    if (!hold)
-        return 0;
     dli_entry_lock(hold);
     state = dli_mutex_state(&hold->m, operation->owner, dli_now());
     operation->number = held_number(hold, operation->owner, operation->row.owner, &operation->token);
     if (operation->number)
         dli_mutex_extending(&hold->m, operation->lease);
     operation->row.last = hold->m.tokens.end - 1;
+    dli_operation_renewal(operation, hold, operation->lease);
     dli_entry_unlock(hold);
-    if (operation->number)
-        dli_operation_renewal(operation, hold, operation->lease);
-    else if (state == DLOCK_STATE_LOST)
-        operation->status = DLOCK_LOST;
+    operation->status = state == DLOCK_STATE_LOST ? DLOCK_LOST : DLOCK_NOT_HELD;
     return operation->number != 0;
+}
+
+static int prepare_extend(struct dli_operation *operation)
+{
+    operation->status = DLOCK_NOT_HELD;
+    if (!(operation->hold = dli_hold_find(operation->entry, operation->kind, operation->owner)))
+        return 0;
+    while (!choose_hold(operation))
+        if (!dli_hold_again(&operation->hold, operation->owner, operation->status))
+            return 0;
+    return 1;
+}
+
+/* The answer is known: drop the hold. 1: it was released meanwhile, and owner has another one, which is to be extended instead. */
+static int leave_hold(struct dli_operation *operation)
+{
+    int again = dli_hold_again(&operation->hold, operation->owner, operation->status);
+
+    dli_entry_unref(operation->hold);
+    operation->hold = NULL;
+    return again;
 }
 
 static int answered_extend(struct dli_operation *operation)
@@ -359,9 +376,7 @@ static int answered_extend(struct dli_operation *operation)
         operation->status = DLOCK_NOT_HELD;
     dli_entry_pump(hold, now);
     dli_entry_unlock(hold);
-    dli_entry_unref(hold);
-    operation->hold = NULL;
-    return operation->status == DLOCK_OK && next_member(operation);
+    return leave_hold(operation) || (operation->status == DLOCK_OK && next_member(operation));
 }
 
 struct dli_operation *dli_operation_extend(struct dli_entry *entry, const struct dli_kind *kind,

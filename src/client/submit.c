@@ -241,6 +241,7 @@ dlock_status dli_submit_acquire(struct dli_entry *entry, const struct dli_terms 
     dli_entry_lock(entry);
     claim = dli_mutex_acquire(&entry->m, &fresh->claim, now);
     entry->reserved = 0;
+    dli_hold_begins(entry);
     if (claim == &fresh->claim)
         dli_acquire_asked(fresh, now);
     else
@@ -374,7 +375,7 @@ dlock_status dli_begin_acquire(struct dli_entry *entry, const struct dli_terms *
     dli_entry_unlock(entry);
     if (waiter)
         dli_waiter_unref(waiter);
-    return begun(entry, notice, status);
+    return begun(entry, notice, status == DLOCK_NOT_HELD ? dli_hold_swapped(entry, owner) : status);
 }
 
 dlock_status dli_begin_release(struct dli_entry *entry, const struct dli_terms *terms, int64_t owner, int64_t tag,
