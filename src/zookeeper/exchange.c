@@ -198,8 +198,10 @@ static void judge(struct dli_job *job, const struct dli_zk_children *all, int ga
             own = 1;
         else if (!same_family(side, child->side))
             wrong |= child->side != 'p';
-        else if (child->seq < entry->seq && rivals(side, child->side))
-            before = child, rival++;
+        else if (child->seq < entry->seq && rivals(side, child->side)) {
+            before = child;
+            rival++;
+        }
     }
     entry->next = rival == 1 && !job->request.kind->slots;
     entry->first = 0;

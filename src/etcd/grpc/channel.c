@@ -57,6 +57,7 @@ static void wipe(struct dli_buffer *buffer)
 /* The call may be gone afterwards. A large answer is freed here: many calls that rest would keep much. */
 static void tell_ended(struct dli_grpc_call *call)
 {
+    int secret = call->method->secret;
     struct dli_buffer in, out;
 
     if (call->method->streaming) {
@@ -67,12 +68,13 @@ static void tell_ended(struct dli_grpc_call *call)
     call->came_size = call->in.size;
     call->asked = call->out.bytes;
     call->asked_size = call->out.size;
-    in = detach(&call->in, call->method->secret ? 0 : KEEP_IN);
-    out = detach(&call->out, call->method->secret ? 0 : KEEP_OUT);
-    if (call->method->secret)
-        call->method->ended(call), wipe(&in), wipe(&out);
-    else
-        call->method->ended(call);
+    in = detach(&call->in, secret ? 0 : KEEP_IN);
+    out = detach(&call->out, secret ? 0 : KEEP_OUT);
+    call->method->ended(call);
+    if (secret) {
+        wipe(&in);
+        wipe(&out);
+    }
     dli_buffer_free(&in);
     dli_buffer_free(&out);
 }

@@ -120,7 +120,7 @@ int64_t dli_grpc_alarm(const struct dli_grpc *grpc);
 /* Send what there is, and wait for the answers to calls that fly, until deadline. */
 void dli_grpc_drain(struct dli_grpc *grpc, int64_t deadline);
 
-/* All calls end with DLOCK_CLOSED, and new ones at once. */
+/* All calls end with DLOCK_CLOSED, also those that begin meanwhile. It is not stepped any more. */
 void dli_grpc_shut(struct dli_grpc *grpc);
 
 /* The server has refused the call, and done nothing. */

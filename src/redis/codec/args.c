@@ -170,12 +170,10 @@ static void declare_one(struct dli_args *args)
 int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
 {
     char small[1024], *text = args->most > sizeof small ? malloc(args->most) : small;
-    int status;
+    int status = -1;
 
-    if (!text || (args->asks && !args->word[1])) {
-        free(text == small ? NULL : text);
-        return -1;
-    }
+    if (!text || (args->asks && !args->word[1]))
+        goto end;
     if (args->quarantine) {
         dli_args_number(args, args->quarantine->longest_ms);
         dli_args_number(args, args->quarantine->lasts_ms);
@@ -184,6 +182,7 @@ int dli_args_finish(struct dli_args *args, struct dli_buffer *out)
         declare_one(args);
     write_patterns(args, text);
     status = dli_encode(out, args->count, args->word, args->size);
+end:
     if (text != small)
         free(text);
     free(args->asking);

@@ -4,15 +4,7 @@
 -- KEYS: lock, about; ARGV: heir, owner, first: the same for heirs of this client from that number on, of earlier tries
 local lock, about = KEYS[1], KEYS[2]
 
-local function millis()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
-local function text(number)
-  return string.format('%.0f', number)
-end
-
+--@include millis.lua
 --@include bury.lua
 --@include heirs.lua
 bury(ARGV[1])

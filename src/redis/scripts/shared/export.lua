@@ -8,15 +8,7 @@
 --@include exported.lua
 local lock, about = KEYS[1], KEYS[2]
 
-local function millis()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
-
-local function text(number)
-  return string.format('%.0f', number)
-end
-
+--@include millis.lua
 --@include bury.lua
 local owner, attempt, sum = ARGV[1], tonumber(ARGV[3]), redis.sha1hex(ARGV[6])
 local before, _, _, last = exported(about, owner)
