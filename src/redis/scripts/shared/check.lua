@@ -5,9 +5,13 @@
 -- checks the command and the permission before it refuses the key.
 local keyless = #KEYS == 0
 local lock, fence, line, about = unpack(keyless and { ARGV[4], ARGV[5], ARGV[6], ARGV[7] } or KEYS)
-local found = {}
+local found, noted = {}, {}
+-- One finding is said once, however often a command shows it.
 local function note(name, detail)
-  found[#found + 1], found[#found + 2] = name, tostring(detail):sub(1, 120)
+  detail = tostring(detail):sub(1, 120)
+  if not noted[name .. detail] then
+    found[#found + 1], found[#found + 2], noted[name .. detail] = name, detail, true
+  end
 end
 
 local refused
@@ -48,8 +52,8 @@ end
 if disk('rdb_last_bgsave_status') == 'err' or disk('aof_last_write_status') == 'err' then
   note('PERSISTENCE_FAILS', '')
 end
-local version = server('redis_version') or '0'
-if (tonumber(version:match('^%d+')) or 0) < 6 then
+local version = server('redis_version')
+if version and (tonumber(version:match('^%d+')) or 0) < 6 then
   note('VERSION', version)
 end
 if family('role') == 'slave' and not keyless then
