@@ -299,11 +299,48 @@ def test_embedding_refuses(tmp_path: pathlib.Path, text: str) -> None:
 # ---- ./dev
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["build", "--sanitize", "nonsense"]])
+def test_what_an_installation_leaves_is_not_looked_at(tmp_path: pathlib.Path) -> None:
+    """The README's lines make these folders in the tree."""
+    for folder in ("out", "env/lib", "bindings/python/dlock.egg-info", "bindings/python/build"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "README").write_text("tail \n\n")
+    assert lint("texts", tmp_path) == ""
+    (tmp_path / "src/out").mkdir(parents=True)
+    (tmp_path / "src/out/README").write_text("tail \n\n")
+    assert lint("texts", tmp_path)
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["build", "--sanitize", "nonsense"], ["fuzz", "60", "1", "2"]])
 def test_dev_says_how_it_is_used(tmp_path: pathlib.Path, words: list[str]) -> None:
     done = subprocess.run([str(ROOT / "dev"), *words], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2
     assert "./dev test" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["help"], *([word, "--help"] for word in ("build", "docs", "fuzz", "lint", "test"))])
+def test_dev_helps(tmp_path: pathlib.Path, words: list[str]) -> None:
+    done = subprocess.run([str(ROOT / "dev"), *words], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "") and "./dev fuzz [WORD...]" in done.stdout
+
+
+def fuzz_targets(folder: pathlib.Path, *words: str) -> tuple[int, list[str], str]:
+    """Which targets ./dev fuzz runs in a copy that runs nothing: the exit code, the targets, stderr."""
+    shutil.copytree(ROOT / "python-tests/native/fuzz", folder / "python-tests/native/fuzz", dirs_exist_ok=True)
+    text, count = re.subn(r"^run_fuzz\(\) \{\n", r'\g<0>    printf "target %s\\n" "$@"; return 0\n', (ROOT / "dev").read_text(), flags=re.M)
+    text, more = re.subn(r"^(need|clang_packages)\(\) \{\n", r"\g<0>    return 0\n", text, flags=re.M)
+    assert (count, more) == (1, 2)
+    (folder / "dev").write_text(text)
+    done = subprocess.run(["bash", str(folder / "dev"), "fuzz", *words], capture_output=True, text=True)
+    return done.returncode, re.findall(r"^target (.*)$", done.stdout, re.M), done.stderr
+
+
+def test_fuzz_by_name(tmp_path: pathlib.Path) -> None:
+    assert fuzz_targets(tmp_path) == (0, ["60", "0"], "")
+    assert fuzz_targets(tmp_path, "30", "7") == (0, ["30", "7"], "")
+    assert fuzz_targets(tmp_path, "over_redis", "30", "7") == (0, ["30", "7", "fuzz_over_redis"], "")
+    assert fuzz_targets(tmp_path, "zookeeper", "over_zoo", "etcd")[1] == ["60", "0", "fuzz_over_etcd", "fuzz_over_zookeeper", "fuzz_zookeeper"]
+    code, targets, said = fuzz_targets(tmp_path, "nonsense")
+    assert (code, targets) == (2, []) and '"nonsense"' in said and "fuzz_over_redis" in said and "fuzz_net" not in said
 
 
 MESON = """project('any', 'c')

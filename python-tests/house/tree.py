@@ -11,12 +11,13 @@ import subprocess
 import sys
 from typing import Callable, Iterator
 
-SKIPPED = {"Cargo.lock", "target", ".git", "build", "corpus", "__pycache__", ".pytest_cache", ".mypy_cache"}
+SKIPPED = {"Cargo.lock", "target", ".git", "build", "corpus", "__pycache__", ".pytest_cache", ".mypy_cache", "dlock.egg-info"}
+MADE = {"out", "env"}  # by the README's lines for installing
 
 
 def all_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(set(folders) - SKIPPED)
+        folders[:] = sorted(set(folders) - SKIPPED - (MADE if folder == str(root) else set()))
         yield from (pathlib.Path(folder, name) for name in sorted(set(names) - SKIPPED))  # .git is a file in a worktree
 
 
