@@ -4,6 +4,7 @@
 
     rights("fair", "billing")                       # .commands, .keys, .channels for the names of a namespace
     rights("fair", "billing").rules()               # ["+evalsha", ..., "~billing:*", ..., "&dlock_client:billing:*", ...]
+    rights("fair", "billing", braces=True)          # for the names with braces
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import dataclasses
 import importlib.util
 import pathlib
 import re
+import shlex
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -67,10 +69,11 @@ def escaped(namespace: str) -> str:
     return re.sub(r"([*?\[\]\\])", r"\\\1", namespace)
 
 
-def pattern(text: str, namespace: str) -> str:
-    """A key pattern of kinds.c for all names of a namespace that have no braces."""
+def pattern(text: str, namespace: str, braces: bool) -> str:
+    """A key pattern of kinds.c for all names of a namespace that have braces, or have none."""
     name = escaped(namespace) + ":*"
-    text = text.replace("%", ":").replace("{=}", "{" + name).replace("=", name).replace("@", "{" + name)
+    text = text.replace("{=}", "{" + name).replace("=", name)
+    text = text.replace("%", "::").replace("@", name) if braces else text.replace("%", ":").replace("@", "{" + name)
     end = text.find(name)
     return text[: end + len(name)] if end >= 0 else text
 
@@ -85,7 +88,7 @@ class Rights:
         return ["+" + name for name in self.commands] + ["~" + key for key in self.keys] + ["&" + name for name in self.channels]
 
 
-def rights(feature: str, namespace: str) -> Rights:
+def rights(feature: str, namespace: str, braces: bool = False) -> Rights:
     table, (names, scripts) = kinds(), FEATURES[feature]
     if feature == "transaction":
         return Rights(TRANSACTION, ["stock:*"], [])
@@ -95,8 +98,8 @@ def rights(feature: str, namespace: str) -> Rights:
         called |= commands_of(script)
     if not names:
         called -= set(WAITING)
-    keys = [pattern(key, namespace) for name in members for key in [*table[name]["keys"], GATE]]
-    channels = [f"dlock_client:{escaped(namespace)}:*", *(pattern(table[name]["channel"][0], namespace) for name in members)]
+    keys = [pattern(key, namespace, braces) for name in members for key in [*table[name]["keys"], GATE]]
+    channels = [f"dlock_client:{escaped(namespace)}:*", *(pattern(table[name]["channel"][0], namespace, braces) for name in members)]
     unique = [list(dict.fromkeys(part)) for part in (sorted(called), keys, channels)]
     return Rights(*unique)
 
@@ -108,16 +111,25 @@ This page lists the rights that a user of the server needs for each feature, as 
 written by [a script](../python-tests/harness/acl.py) from the library's own scripts. [A test](../python-tests/servers/test_acl.py) runs every feature with exactly these
 rights, and with each one of them missing.
 
-The patterns are for names without braces in one namespace, `billing` (the option `namespace`). Names with braces, such as
-`billing:{{x}}`, need other patterns: write `billing:*` in place of `{{billing:*`, and in libdlock's own keys a second colon, such as
-`dlock_gate::`. Without a namespace, put the common beginning of your names in its place, and give `&dlock_client:*`: then the user
-may write to the channels of all clients, see [several tenants](#several-tenants).
+The patterns are for the names in one namespace, `billing` (the option `namespace`). Put yours in its place everywhere;
+[several tenants](#several-tenants) says what it may look like. A user of several features needs the rights of each. A user for mutexes, as
+you type it in a shell:
 
-A user of several features needs the rights of each. A user for mutexes:
-
-```text
-ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
+```sh
+redis-cli ACL SETUSER billing reset on '>secret' resetchannels -@all {example}
 ```
+
+- Other users of the host may see this line while it runs. `'#HASH'` in place of `'>secret'`, with the SHA-256 hash of the password, keeps the
+  password out of it.
+- `reset` takes away what the user had before. To add rights later, name only them: `redis-cli ACL SETUSER billing +scan`.
+- Redis does not copy users to other servers. Make the user on each: the primary and its replicas, all servers of a cluster or a quorum. A
+  replica that does not know it and becomes the primary refuses the login, and all calls answer `DLOCK_DENIED`.
+- A restart forgets the user, unless you say `ACL SAVE` (with `aclfile`) or `CONFIG REWRITE`.
+- *Names with braces*, such as `billing:{{x}}`, have other keys and channels. If you use such names, give them as well: where a pattern has
+  `{{billing:*`, write `:billing:*` if it begins with `~dlock_`, else `billing:*`. So `~dlock_gate:{{billing:*` becomes `~dlock_gate::billing:*`, and
+  `~redisson_lock_token:{{billing:*` becomes `~redisson_lock_token:billing:*`. A latch keeps its channel.
+- *Without a namespace*, put the common beginning of your names in place of `billing:`, and give `&dlock_client:*`. Then the user may write to
+  the channels of all clients: this is not for [several tenants](#several-tenants).
 
 ## When a right is missing
 
@@ -139,12 +151,23 @@ ACL SETUSER billing on >secret resetkeys resetchannels -@all {example}
 ## Beyond one server
 
 - `auth` needs no right. A `db` in the URL needs `+select`.
-- Sentinel needs `+role` at the servers. At the sentinels a user needs `+sentinel|get-master-addr-by-name`.
+- Sentinel needs `+role` at the servers. The sentinels have users of their own: the one in `sentinel_username` needs
+  `+sentinel|get-master-addr-by-name` there.
 - A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. With
   `cluster_pubsub=plain` the first two are enough. Before Redis 7.0 give `+cluster` in place of the first; the last four do
   not exist there.
 - The servers of a quorum need `+info` and `~dlock_quorum:billing` as well; without a namespace `~dlock_quorum`.
 - Redisson's clients need rights of their own.
+
+## The command `dlock`
+
+- `dlock run`, `latch` and `semaphore` need the rights of the kind. `release --force` does, too.
+- `inspect`, `watch` and `bench` need those of [inspect](#inspect) as well, `gate` those of [gate](#gate).
+- Say `--kind mutex`, or which kind it is. Without `--kind`, `inspect`, `watch`, `release --force` and `gate` look for the kind. Then they need
+  the rights of mutex, fair, read-write, both semaphores and inspect. `semaphore` needs those of both semaphores then.
+- `list` and `top` look for the kind of each name, and need `+scan` besides. Say `--namespace billing`, or put `namespace` into the URL: the
+  first lock of another tenant ends them with `DLOCK_DENIED`. `list --names` looks at no lock, and shows the names of all tenants.
+- `check` needs `+info`. `provision` needs the rights of `quarantine_ms`, see [options](#options).
 
 ## Several tenants
 
@@ -152,6 +175,8 @@ Users with the rights of this page, each for a namespace of its own, do not touc
 neither read nor change them, nor end each other's waits, nor make each other believe that a lock is held, nor end each other's
 quarantine. [A test](../python-tests/servers/test_tenants.py) tries it in 14 ways, on one server, behind Sentinel and on a cluster.
 
+- The default user is off: `redis-cli ACL SETUSER default off`. Who connects without a name is this user, and may do all. Before that, give
+  users of their own to administrators, to replicas (`masteruser`, `masterauth`) and to sentinels (`sentinel auth-user`, `auth-pass`).
 - Each client, or each of its locks, has the option `namespace`: on it depends the name of the channel by which a client gets its
   grants. While a client without it waits for `billing:x`, users with these rights are denied to release that lock.
 - With `quarantine_ms`, and on a quorum, all clients of a lock have the same namespace: each namespace has its own quarantine, and its
@@ -174,7 +199,7 @@ These rights come on top of those of the features. Tests run with and without th
   `~dlock_memory:{[0-9]*}:billing`. Without a namespace `~dlock_memory`; on a cluster `~dlock_memory:{[0-9]*}`
 - `replicas`: `+wait`; with `all`, at the sentinels, `+sentinel|master` beside `+sentinel|get-master-addr-by-name`,
   and at the servers `+info`, so that a replica that joins counts at once
-- `dlock_client_list`, and with it `dlock list` and `dlock top`: `+scan`
+- `dlock_client_list`: `+scan`
 - `checks` and `dlock_client_check`: `+info`. A check also tries commands of a mutex, and names each one that the user may not use.
 """
 
@@ -184,7 +209,8 @@ def wrapped(words: list[str]) -> str:
 
 
 def page() -> str:
-    example = textwrap.wrap(" ".join(rights("mutex", "billing").rules()), 110, break_long_words=False, break_on_hyphens=False)
+    words = [shlex.quote(rule) for rule in rights("mutex", "billing").rules()]
+    example = textwrap.wrap(" ".join(words), 110, break_long_words=False, break_on_hyphens=False)
     lines = [HEAD.format(example="".join(f"\\\n    {part} " for part in example).rstrip())]
     for feature in FEATURES:
         need = rights(feature, "billing")

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from harness.acl import rights
 from harness.build import LIBRARY, ROOT, clean_env
 from harness.programs import RUN, URL, Block, blocks, marks, run
 
@@ -106,14 +107,23 @@ def test_urls(block: Block) -> None:
         dlock.Client(url).close()
 
 
-def test_rights(redis_server) -> None:
-    """The server accepts the example of docs/acl.md."""
+def test_rights(redis_server, tmp_path: pathlib.Path) -> None:
+    """A shell takes the example of docs/acl.md as it is written, and the user has just the rights of the page."""
+    words = tmp_path / "words"
+    (tmp_path / "redis-cli").write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" >>{words}\n')
+    (tmp_path / "redis-cli").chmod(0o755)
     shown = [block for block in BLOCKS if "ACL SETUSER" in block.body]
-    assert shown
-    for block in shown:
-        words = block.body.replace("\\\n", " ").split()
-        assert redis_server.command(*words) == "OK"
-        redis_server.command("ACL", "DELUSER", words[2])
+    assert [block.language for block in shown] == ["sh"]
+    subprocess.run(["bash", "-e"], input=shown[0].body, text=True, check=True, cwd=tmp_path, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert {path.name for path in tmp_path.iterdir()} == {"words", "redis-cli"}
+    typed = words.read_text().split("\0")[:-1]
+    assert typed[:7] == ["ACL", "SETUSER", "billing", "reset", "on", ">secret", "resetchannels"]
+    assert typed[7:] == ["-@all", *rights("mutex", "billing").rules()]
+    assert redis_server.command(*typed) == "OK"
+    with redis_server.client() as client:
+        client.command("AUTH", "billing", "secret")
+        assert client.command("PING") == "PONG"
+    redis_server.command("ACL", "DELUSER", "billing")
 
 
 # ---- links

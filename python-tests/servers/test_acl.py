@@ -3,6 +3,7 @@ left that keeps others out.
 """
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Iterator
 
 import pytest
@@ -160,9 +161,14 @@ def granted(feature: str) -> list[str]:
     for kind in {"multi": ["mutex"], "inspect": ["mutex"], "gate": LINES}.get(feature, []):
         rules += rights(kind, "billing").rules()
     if feature == "multi":  # names in braces
-        rules += ["~redisson_lock_token:billing:*", "~dlock_queue::billing:*", "~dlock_waiters::billing:*", "~dlock_gate::billing:*",
-                  "&redisson_lock__channel:billing:*"]  # fmt: skip
+        rules += rights("mutex", "billing", braces=True).rules()
     return list(dict.fromkeys(rules))
+
+
+def granted_for_braces(feature: str) -> list[str]:
+    """The rights on names with braces, made from the others as the page says."""
+    patterns = [re.sub(r"(?<=:)\{billing", "billing", re.sub(r"^(~dlock_\w+:)\{", r"\1:", rule)) for rule in granted(feature)]
+    return list(dict.fromkeys(re.sub(r"^~\{billing", "~billing", rule) for rule in patterns))
 
 
 def features() -> list[Any]:
@@ -183,6 +189,22 @@ def test_k02_they_are_enough(place: Place, feature: str) -> None:
     place.allow(granted(feature))
     place.open()
     use(place, feature, "all")
+    for what, answer in place.answers:
+        assert answer.status in FINE, (what, answer)
+    place.close()
+    assert place.denials() == set()
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_names_with_braces(place: Place, feature: str) -> None:
+    """The rule of the page makes their rights from those of names without braces; they are enough, and what the script says."""
+    rules = granted_for_braces(feature)
+    if feature in KINDS:
+        assert rules == rights(feature, "billing", braces=True).rules()
+    place.server.command("FLUSHALL"), place.server.command("SCRIPT", "FLUSH"), place.server.command("ACL", "LOG", "RESET")
+    place.allow(rules)
+    place.open()
+    use(place, feature, "all{x}")
     for what, answer in place.answers:
         assert answer.status in FINE, (what, answer)
     place.close()

@@ -219,9 +219,15 @@ int dli_sentinel_read_replicas(const struct dli_reply *reply)
 /* 1: the sentinel can say how many replicas there are. A census counts them. */
 static int can_count(struct dli_conn *conn, const struct dli_reply *reply)
 {
+    char escaped[200];
+
     if (dli_sentinel_read_replicas(reply) >= 0)
         return 1;
-    dli_conn_fail(conn->search->sentinel, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
+    if (reply->type == DLI_REPLY_ERROR)
+        dli_conn_fail(conn->search->sentinel, dli_error_status(reply), "does not say how many replicas there are",
+                      dli_escape_error(escaped, sizeof escaped, reply));
+    else
+        dli_conn_fail(conn->search->sentinel, DLOCK_PROTOCOL_ERROR, "does not say how many replicas there are", NULL);
     return 0;
 }
 
