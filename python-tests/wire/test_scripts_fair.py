@@ -942,6 +942,31 @@ def test_how_fast_a_clock_of_javas_may_be(redis: Client, redis_server: Server, w
     assert wire.holder() is None and wire.line() == []
 
 
+def test_who_looks_seldom_is_not_given_up(wire: Wire, who: Holds, java: Javas) -> None:
+    """Its place is as sure as its beat is long, with a large safety_ms, whatever comes behind it and whoever brings it back."""
+    a, b, c, j, beat = who(), who(), who(), java(), 3 * PLACE + 1000
+    wire.acquire(a, LINE, beat=beat)
+
+    def sure() -> bool:
+        least = wire.now() + beat - 5000
+        return wire.line() == [b.raw, c.raw] and min(wire.scores()[one.raw] for one in (b, c)) > least
+
+    wire.acquire(b, LINE, beat=beat)
+    wire.acquire(c, LINE, beat=beat, seq=2)
+    assert sure()
+    for one in (b, c):
+        wire.redis.command("ZADD", wire.timeout_key, wire.now() + 1000, one.raw)
+        assert wire.acquire(one, LINE, beat=beat)[0] == 0
+    assert sure()
+    wire.redis.command("DEL", wire.queue_key)
+    wire.acquire(c, LINE, beat=beat)
+    assert sure()
+    j.skew = beat - 5000
+    j.acquire()
+    assert wire.line() == [b.raw, c.raw, j.raw]
+    j.cancel()
+
+
 def test_redissons_surprises(wire: Wire, who: Holds, java: Javas) -> None:
     a, b, j = who(), who(), java()
     assert j.acquire() is None

@@ -24,7 +24,7 @@ local function parse(told)
   end
   return {
     arrived = tonumber(arrived), lease = lease, block = tonumber(block), keep = keep,
-    polls = polls == '1', ticket = ticket, foreign = foreign, lives = tonumber(till) > millis(),
+    polls = polls == '1', ticket = ticket, foreign = foreign, till = tonumber(till), lives = tonumber(till) > millis(),
   }
 end
 

@@ -15,8 +15,8 @@ end
 
 -- Join at the end of the line. least: of its deadline. left: ms of the holder's lease. Returns the place, true for further
 -- back than SEEN; and whether records should be swept.
-local function line_up(owner, least, left)
-  local till = math.max(least, millis() + math.max(left, PLACE))
+local function line_up(args, least, left)
+  local owner, till = args[1], math.max(least, millis() + math.max(left, PLACE, tonumber(args[6])))
   if call('ZADD', timeouts, text(till), owner) == 0 then
     call('LREM', queue, 1, owner) -- its record has ended, and so its place
   end
@@ -47,7 +47,7 @@ local function join(args, holders, known, present)
   end
   record(args, now(), '0')
   local left = call('PTTL', lock)
-  local place, crowded = line_up(args[1], deadline + 1, left)
+  local place, crowded = line_up(args, deadline + 1, left)
   keep_line(false)
   return { 0, place == true and -1 or left, 0 }, crowded
 end

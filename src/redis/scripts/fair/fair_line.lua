@@ -92,7 +92,7 @@ local function revive()
   for i = 1, #some do
     if reachable(some[i].owner, some[i].told) then
       back[#back + 1] = some[i].owner
-      scores[#scores + 1] = text(millis() + PLACE)
+      scores[#scores + 1] = text(math.max(millis() + PLACE, some[i].told.till))
       scores[#scores + 1] = some[i].owner
     end
   end

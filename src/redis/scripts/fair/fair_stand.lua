@@ -87,9 +87,9 @@ local function behind(before)
   return (before and tonumber(call('ZSCORE', timeouts, before)) or 0) + 1
 end
 
--- Move owner's deadline, so that Redisson does not give it up: it probes for itself.
-local function put_off(owner, score, place, foreign)
-  local till = millis() + PLACE
+-- Move owner's deadline, so that Redisson does not give it up before its beat is over: it probes for itself.
+local function put_off(args, score, place, foreign)
+  local owner, till = args[1], millis() + math.max(PLACE, tonumber(args[6]))
   if foreign == '1' and type(place) == 'number' and place > 1 then
     till = math.max(till, behind(call('LINDEX', queue, place - 2)))
   end
@@ -111,14 +111,14 @@ local function stand(args, first, score, known, by_foreign, left)
       unqueue(owner)
     end
     local last = #first < SEEN and first[#first] or call('LINDEX', queue, -1)
-    local joined, crowded = line_up(owner, behind(last), left)
+    local joined, crowded = line_up(args, behind(last), left)
     place = joined
     if crowded then
       sweep_records('s')
     end
   else
     place = place or put_back(owner, arrived, score)
-    put_off(owner, score, place, foreign)
+    put_off(args, score, place, foreign)
   end
   keep_line(some_foreign(first))
   return place, foreign
