@@ -299,6 +299,14 @@ def test_k07_answers_on_all_connections(agent: Agent, what: str) -> None:
         tell(done=1, fired=fake.said["acquire"])
 
 
+@pytest.mark.parametrize("what", ["rests", "most"])
+def test_k07_a_reader_that_rests(what: str) -> None:
+    """A connection that had large answers takes nothing from the others afterwards."""
+    done = subprocess.run([native("reader"), what], stdout=subprocess.PIPE, text=True)
+    assert done.returncode == 0, done.stdout
+    tell(done=1, fired=1)
+
+
 @pytest.mark.parametrize("what", NASTY)
 def test_k07_what_errors_may_not_do(agent: Agent, what: str) -> None:
     """Escaped, truncated, and never with a password in it: in answers, events and on every kind of connection."""

@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096, ITEM_OVERHEAD = 64, KEEP_ROOM = 64 * 1024 };
+/* Between two replies a reader keeps a chunk and a buffer of the parser, and no more than its own share: see beyond(). */
+enum { CHUNK = 4096, ITEM_OVERHEAD = 64, KEEP_ROOM = (DLI_REPLY_OWN - CHUNK) / 2 };
 
 struct chunk {
     struct chunk *next;
@@ -306,8 +307,7 @@ int dli_reader_feed(struct dli_reader *reader, const char *bytes, size_t size)
 {
     if (size == 0)
         return 0;
-    if (reader->parser)
-        shrink_parser(reader);
+    shrink_parser(reader);
     if (!reader->parser && start_parser(reader))
         return -1;
     if (size > DLI_REPLY_BYTES || dli_reader_left(reader) > DLI_REPLY_BYTES - size || charge(reader, 0, size))
@@ -328,8 +328,7 @@ int dli_reader_starved(const struct dli_reader *reader)
 int dli_reader_next(struct dli_reader *reader, const struct dli_reply **reply)
 {
     void *root = NULL;
-    if (reader->complete)
-        arena_clear(reader);
+    dli_reader_rest(reader);
     if (!reader->parser)
         return 0;
     if (redisReaderGetReply(reader->parser, &root) != REDIS_OK)
@@ -353,8 +352,7 @@ void dli_reader_rest(struct dli_reader *reader)
 {
     if (!reader->complete)
         return;
-    if (reader->parser)
-        shrink_parser(reader);
+    shrink_parser(reader);
     arena_clear(reader);
 }
 

@@ -65,7 +65,7 @@ int dli_reader_starved(const struct dli_reader *reader);
 /* Bytes taken in but not yet returned in replies. */
 size_t dli_reader_left(const struct dli_reader *reader);
 
-/* The reply is not used any more: give back the memory of a large one. */
+/* The reply is not used any more: give back the memory of a large one. dli_reader_next does it, too. */
 void dli_reader_rest(struct dli_reader *reader);
 
 /* Forget everything taken in, for a new connection. */
