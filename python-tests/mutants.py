@@ -1249,6 +1249,28 @@ MOVING = (
     )), "servers/test_cluster_moving.py", "tombstones"),
 )  # fmt: skip
 
+# Found by test_cluster_touched.py.
+TOUCHED = (
+    (Mutant(1465, "keys of a reader of Redisson stay behind", edits=(
+        ("redis/scripts/shared/moving.lua", "add_holds(ARGV[4], ARGV[10])", "add_holds('', ARGV[10])"),
+    )), "servers/test_cluster_touched.py", "readers_of_redisson"),
+    (Mutant(1466, "a long line moves in one step", edits=(
+        ("redis/scripts/shared/moving.lua", "return size > most and", "return size < 0 and"),
+    )), "servers/test_cluster_touched.py", "long_line"),
+    (Mutant(1467, "a server that hangs is not noticed before the old one waits for it", edits=(
+        ("redis/cluster/move.c", "DLI_MOVE_SECURE : DLI_MOVE_KNOCK, NULL", "DLI_MOVE_SECURE : DLI_MOVE_LOOK, NULL"),
+    )), "servers/test_cluster_touched.py", "that_hangs"),
+    (Mutant(1468, "the keys that the new server has are written over", edits=(
+        ("redis/codec/move_commands.c", '    word[count++] = "KEYS";', '    word[count++] = "REPLACE";\n    word[count++] = "KEYS";'),
+    )), "servers/test_cluster_touched.py", "there_already"),
+    (Mutant(1469, "the key of the request's own read hold stays behind", edits=(
+        ("redis/codec/move_commands.c", "i < 2 && wire->holds;", "i < 2 && !wire->holds;"),
+    )), "servers/test_cluster_touched.py", "its_own_hold"),
+    (Mutant(1470, "the old server logs in at the new one without a password", edits=(
+        ("redis/codec/move_commands.c", "    if (home->username[0])\n        word[count++] = home->username;", "    if (count == 0)\n        word[count++] = home->username;"),
+    )), "servers/test_cluster_touched.py", "the_password"),
+)  # fmt: skip
+
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),

@@ -156,6 +156,10 @@ redis-cli ACL SETUSER billing reset on '>secret' resetchannels -@all {example}
 - A cluster needs `+cluster|shards`, `+asking`, `+pubsub|shardnumsub`, `+spublish`, `+ssubscribe` and `+sunsubscribe` as well. With
   `cluster_pubsub=plain` the first two are enough. Before Redis 7.0 give `+cluster` in place of the first; the last four do
   not exist there.
+- A lock that is touched while its slot moves goes on at once where the user has `+migrate`, `+exists`, `+type`, `+strlen`, `+hlen`, `+llen`,
+  `+zcard`, `+hgetall` and `+zrange`, and over TLS `+config|get`. Where the default user may not write without a password, it also needs
+  `+restore-asking`. Without one of them such a lock [waits for the operator](cluster.md#limits). Who may `MIGRATE` can make a server wait for
+  another one for as long as it says: give it to users that you trust with the whole server.
 - The servers of a quorum need `+info` and `~dlock_quorum:billing` as well; without a namespace `~dlock_quorum`.
 - Redisson's clients need rights of their own.
 

@@ -197,6 +197,16 @@ class Cluster:
     def url(self) -> str:
         return "redis+cluster://" + ",".join(f"{node.host}:{node.port}" for node in self.nodes if node.process)
 
+    def admit(self, name: str, secret: str, *rules: str) -> str:
+        """A user with these rights on every node. Returns the URL with it."""
+        for node in self.running():
+            ask(node, "ACL", "SETUSER", name, "reset", "on", ">" + secret, *rules)
+        return self.url.replace("//", f"//{name}:{secret}@")
+
+    def without(self, command: str) -> str:
+        """The URL with a user who has every right but one."""
+        return self.admit(f"no-{command}", "s3cret-canary", "~*", "&*", "+@all", f"-{command}")
+
     def running(self) -> list[Node]:
         return [node for node in self.nodes if node.process]
 

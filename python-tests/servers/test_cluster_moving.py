@@ -145,8 +145,8 @@ def test_one_reader_is_on_the_way(agent: Agent, new_agent: Make, cluster: Cluste
 
 
 def test_tombstones_are_on_the_way(agent: Agent, cluster: Cluster) -> None:
-    """All keys of a fair lock have moved but that of its tombstones, which its scripts do not declare: calls wait for it."""
-    lock = agent.open(cluster, **{**OPTIONS, "command_timeout_ms": 1000}).lock("{k}fair", kind="fair")
+    """All keys of a fair lock have moved but that of its tombstones, which its scripts do not declare: a client that may not move it waits."""
+    lock = agent.open(cluster.without("migrate"), **{**OPTIONS, "command_timeout_ms": 1000}).lock("{k}fair", kind="fair")
     lock.acquire(1, 0).ok
     lock.release(1).ok
     source, tombs = cluster.owner("k"), "dlock_fair::{k}fair:tombstones"
@@ -161,16 +161,19 @@ def test_tombstones_are_on_the_way(agent: Agent, cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_lock_that_was_used(agent: Agent, cluster: Cluster, kind: str) -> None:
-    """The limit: its old server has its token counter and makes no other key. Calls say so, and waits go on until the counter has moved."""
-    lock = one(agent.open(cluster, **{**OPTIONS, "command_timeout_ms": 1000}), kind, "{k}used")
+def test_keys_that_nobody_may_move(agent: Agent, cluster: Cluster, kind: str) -> None:
+    """The limit: its old server has its token counter, makes no other key, and may not be asked to MIGRATE. Calls say so, and waits go on
+    until the counter has moved.
+    """
+    lock = one(agent.open(cluster.without("migrate"), **{**OPTIONS, "command_timeout_ms": 1000}), kind, "{k}used")
     token = lock.acquire(1, 0).ok.token
     lock.release(1).ok
     with cluster.moving(SLOT, elsewhere(cluster)) as (source, target):
         answer = lock.acquire(1, 0)
         assert answer.status == "SERVER_LOADING" and answer.retryable, answer
-        for said in ("{k}used", f":{source.port}", "the slot is being moved"):
+        for said in ("{k}used", f":{source.port}", "the slot is being moved", "may not move its keys"):
             assert said in answer.message, answer
+        assert "canary" not in answer.message
         wait = lock.start("acquire", 1, 30_000, thread=1)
         until(lambda: lock.state(1) == "WAITING")
         assert keys_of(source) and not keys_of(target)

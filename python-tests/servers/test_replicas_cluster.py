@@ -185,6 +185,31 @@ def test_it_is_the_one_who_answers(agent: Agent, cluster: Cluster) -> None:
     assert held.state(1) == "HELD" and held.token(1).ok.token == token
 
 
+def test_e01_a_failover_while_a_slot_moves(new_agent: Make) -> None:
+    """A held lock stays where its replicas know it, although it is touched, and is held over the failover. The limit: a new lock is on the
+    slot's new server only. The replica that takes over from the old one does not know that the slot moves, and grants it again.
+    """
+    with Cluster(2, 1, 60_000) as cluster:
+        settle(cluster)
+        clients = [new_agent().open(cluster, replicas="all", lease_ms=20_000, command_timeout_ms=2000) for _ in range(2)]
+        (mine, my_new), (theirs, their_new) = ((client.lock("{k}"), client.lock("{k}new")) for client in clients)
+        got(mine, 1)
+        slot, source = slot_of("{k}"), cluster.owner("{k}")
+        target = next(node for node in cluster.primaries() if node is not source)
+        ask(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
+        ask(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
+        answer = theirs.acquire(2, 0)
+        assert answer.status == "SERVER_LOADING" and "replicas" in answer.message and knows(source, "{k}"), answer
+        got(my_new, 1)
+        assert knows(target, "{k}new") and their_new.acquire(2, 0).status == "BUSY"
+        heir = cluster.replica_of(source)
+        until(lambda: cluster.order(heir, "TAKEOVER"))
+        until(lambda: cluster.owners(heir)[slot] is heir)
+        again = "BUSY" if f"[{slot}->-".encode() in ask(heir, "CLUSTER", "NODES") else "OK"
+        until(lambda: theirs.acquire(2, 0).status == "BUSY")  # not sooner than the client knows who took over
+        assert mine.state(1) == "HELD" and their_new.acquire(2, 0).status == again and my_new.state(1) == "HELD"
+
+
 def test_half_way(agent: Agent, cluster: Cluster) -> None:
     """The keys of a held lock are on the other side already: it is renewed and confirmed there."""
     client = opened(agent, cluster, 1, lease_ms=1500)

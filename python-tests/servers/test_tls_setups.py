@@ -161,6 +161,29 @@ def test_a_cluster_of_another_authority(agent: Agent, papers: Papers, cluster: G
     silent(client.ping(5000))
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+def test_touched_while_it_moves(agent: Agent, cluster: Guarded, papers: Papers, told: bool) -> None:
+    """Its client has the old server move it over TLS. When the user may not ask whether servers speak TLS with each other, it waits."""
+    admit(*cluster.nodes)
+    for node in cluster.nodes:
+        ask(node, "ACL", "SETUSER", "someone", *([] if told else ["-config|get"]))
+    client = agent.open(cluster, **{**SOON, **papers.trusting, "command_timeout_ms": 20_000 if told else 1000})
+    lock, slot = client.lock("{kept}"), cluster.slot("kept")
+    token = lock.acquire(1, 20_000).ok.token
+    lock.release(1).ok
+    with cluster.moving(slot, cluster.after(cluster.owner("kept"))) as (source, _):
+        answer = lock.acquire(1, 0)
+        silent(answer)
+        left = ask(source, "CLUSTER", "COUNTKEYSINSLOT", slot)
+        if told:
+            assert answer.ok.token > token and left == 0
+        else:
+            assert answer.status == "SERVER_LOADING" and "passwords without TLS" in answer.message and left > 0, answer
+    admit(*cluster.nodes)
+    if told:
+        lock.release(1).ok
+
+
 def test_a_plain_url_of_a_cluster_with_tls(agent: Agent, papers: Papers, cluster: Guarded) -> None:
     """The plain bytes that the other tests must not see are seen here: the control of the fixture."""
     port = cluster.nodes[0].port

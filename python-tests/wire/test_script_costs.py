@@ -18,7 +18,8 @@ from harness.steps.worlds import PROCESSES, WORLDS, Mutex, World
 pytestmark = pytest.mark.house
 
 # They do the same for any number of waiters and holders, and need no crowd here.
-ALONE = {"join": "about the server", "provision": "about the server", "check": "about the server, on keys of its own"}
+ALONE = {"join": "about the server", "provision": "about the server", "check": "about the server, on keys of its own",
+         "moving": "only on a cluster, while a slot moves; the caller says how much it may look at"}
 
 
 @pytest.fixture(scope="module")

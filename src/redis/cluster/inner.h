@@ -4,6 +4,7 @@
  *   cluster.c        the table of operations, and the lanes
  *   node.c           one server: its connections
  *   route.c          the route of a request from server to server
+ *   move.c           the keys of a lock whose slot moves
  *   refresh.c        which server owns which slot: queried in the background on lane 0, one refresh at a time
  *   subscriptions.c  the subscriptions, on every primary
  *   check.c          checks every server: is it fit to keep locks?
@@ -57,6 +58,9 @@ struct dli_node {
     int listed;                                    /* atomic: the map lists it */
     struct dli_listed replicas;                    /* atomics: its replicas, at least owed */
     int owed;                                      /* lane 0's: replicas it had, and is expected to have again */
+    int64_t still_until;                           /* atomic: until then it is not asked to move keys, see move.c */
+    const char *still;                             /* atomic: why not */
+    int guarded;                                   /* atomic: who moves keys to it has to log in */
     struct dli_node *former;                       /* lane 0's: the primary that it followed, or NULL */
     struct dli_subscriber subscriber;              /* lane 0's */
     enum {
@@ -138,14 +142,19 @@ struct dli_route {
     struct dli_job job; /* first */
     struct dli_lane *lane;
     struct dli_node *node;      /* the server it is at, or was at last */
-    struct dli_node *ask_node;  /* ASK: the server for the next attempt only */
+    struct dli_node *ask_node;  /* ASK: the server for the next attempt only; while keys move, where they go */
     struct dli_redirect turned; /* carried: the redirect that came back */
     int carried, redirects, rests;
-    int over;   /* its end is being reported: redirects count no more */
-    int firm;   /* it rests until at, even if the map changes */
-    int later;  /* the server it was at last asks to try again, and why: see route.c */
-    int all;    /* a fair lock: it declares its tombstones, too, since the first ASK */
-    int64_t at; /* parked until then; unless firm, a new version of the map ends it earlier */
+    int over;                /* its end is being reported: redirects count no more */
+    int firm;                /* it rests until at, even if the map changes */
+    int later;               /* the server it was at last asks to try again, and why: see route.c */
+    int move;                /* DLI_MOVE_...: the step of moving its keys that is under way, see move.c */
+    int moves;               /* how often that began */
+    int repeated;            /* the call's, while keys move */
+    struct dli_node *source; /* keys move: from where */
+    const char *why;         /* NULL, or why its keys stay: the end of a sentence about the new server */
+    int all;                 /* a fair lock: it declares its tombstones, too, since the first ASK */
+    int64_t at;              /* parked until then; unless firm, a new version of the map ends it earlier */
     uint32_t version;
     struct dli_route *next;
 };
@@ -217,6 +226,25 @@ void dli_route_execute(struct dli_lane *lane, struct dli_request *request);
 /* The lane's thread: send the parked requests that are due. */
 void dli_route_step(struct dli_lane *lane, int64_t now);
 void dli_route_shut(struct dli_lane *lane);
+
+/* ---- move.c, for the one who has the route */
+
+enum {
+    DLI_MOVE_NONE,
+    DLI_MOVE_PROBE,
+    DLI_MOVE_SECURE,
+    DLI_MOVE_KNOCK,
+    DLI_MOVE_LOOK,
+    DLI_MOVE_MIGRATE,
+    DLI_MOVE_DONE, /* the keys have moved: send the request again */
+    DLI_MOVE_STUCK /* they stay */
+};
+
+/* The route's server refused it because its slot moves. 1: the call has the first command that moves its keys. 0: they stay. */
+int dli_move_begin(struct dli_route *route);
+
+/* The answer to that command, or NULL: there is none. The call has the next command, or route->move says how it ended. */
+void dli_move_turn(struct dli_route *route, const struct dli_reply *reply);
 
 /* ---- refresh.c */
 

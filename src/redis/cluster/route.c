@@ -69,10 +69,13 @@ static void end(struct dli_route *route, dlock_status status)
 /* Its time is over, and its server asked to try again later. */
 static void refuse(struct dli_route *route)
 {
+    const char *why = route->later == LATER_MOVING && route->why ? route->why : "";
+
     end(route,
-        dli_fail(route->job.request.reason, DLOCK_SERVER_LOADING, "%s asks to try again: %s",
+        dli_fail(route->job.request.reason, DLOCK_SERVER_LOADING, "%s asks to try again: %s%s%s",
                  route->node->config.target.text,
-                 route->later == LATER_DOWN ? "the cluster is down" : "the slot is being moved to another server"));
+                 route->later == LATER_DOWN ? "the cluster is down" : "the slot is being moved to another server",
+                 why[0] ? ", and this lock waits: " : "", why));
 }
 
 /* Its time is over, and no server is known for it. */
@@ -130,6 +133,8 @@ static int encode_for_form(struct dli_route *route)
     const struct dli_place *place = place_of(&route->job.request);
     int form = dli_cluster_form(route->lane->cluster, place && place->plain), asked = asks(route);
 
+    if (route->move)
+        return 0;
     if (form == route->job.form && asked == route->job.asked && route->all == route->job.all)
         return 0;
     route->job.form = form;
@@ -144,6 +149,8 @@ static struct dli_node *next_node(struct dli_route *route)
 {
     struct dli_cluster *cluster = route->lane->cluster;
 
+    if (route->move)
+        return route->node;
     route->version = __atomic_load_n(&cluster->version, __ATOMIC_ACQUIRE);
     route->job.call.asking = route->ask_node != NULL;
     route->firm = route->later = 0;
@@ -165,8 +172,8 @@ static void back_off(struct dli_route *route, int64_t now)
     route->at = now + (pause < LONG_REST ? pause : LONG_REST);
 }
 
-/* The server asks to try again later. 0: at route->at. -1: the route has ended and was reported. */
-static int try_later(struct dli_route *route, int down, int64_t now)
+/* The server asks to try again later. As judge: 0 or -1. */
+static int rest(struct dli_route *route, int down, int64_t now)
 {
     struct dli_request *request = &route->job.request;
 
@@ -180,6 +187,23 @@ static int try_later(struct dli_route *route, int down, int64_t now)
         return 0;
     refuse(route);
     return -1;
+}
+
+/* The same, unless the keys can be moved. As judge. */
+static int try_later(struct dli_route *route, int down, int64_t now)
+{
+    return !down && dli_move_begin(route) ? 1 : rest(route, down, now);
+}
+
+/* A step of moving its keys is over. As judge. */
+static int move_on(struct dli_route *route, int64_t now)
+{
+    int move = route->move;
+
+    if (move != DLI_MOVE_DONE && move != DLI_MOVE_STUCK)
+        return 1;
+    route->move = DLI_MOVE_NONE;
+    return move == DLI_MOVE_DONE ? 1 : rest(route, 0, now);
 }
 
 /* ASK: its server has none of the keys. First it says so for all of them. */
@@ -199,6 +223,8 @@ static int judge(struct dli_route *route, const struct dli_redirect *redirect)
     int64_t now = dli_now();
     struct dli_node *node;
 
+    if (route->move)
+        return move_on(route, now);
     if (redirect->kind == DLI_REDIRECT_LATER)
         return try_later(route, redirect->down, now);
     if (++route->redirects > TURNS_MOST || now >= route->job.call.deadline) {
@@ -230,7 +256,7 @@ static void execute_attempt(struct dli_route *route)
 
     __atomic_add_fetch(&cluster->commands, 1, __ATOMIC_RELAXED);
     route->turned.kind = DLI_REDIRECT_NONE;
-    if (dli_replicas_want(&at->replicas, &route->job.request)) {
+    if (!route->move && dli_replicas_want(&at->replicas, &route->job.request)) {
         dli_replicas_execute(&at->replicas, &route->job);
         return;
     }
@@ -277,8 +303,9 @@ static dlock_status begin(struct dli_lane *lane, struct dli_route *route, int ca
 {
     route->lane = lane;
     route->carried = carried;
-    route->redirects = route->rests = route->over = route->later = 0;
+    route->redirects = route->rests = route->over = route->later = route->move = route->moves = 0;
     route->node = route->ask_node = NULL;
+    route->why = NULL;
     route->job.form = DLI_FORM_PLAIN;
     route->job.asked = route->job.all = route->all = 0;
     return dli_job_begin(&route->job) || encode_for_form(route) ? DLOCK_OUT_OF_MEMORY : DLOCK_OK;
@@ -343,6 +370,8 @@ static int send_off(struct dli_route *route, int urgent)
     if (!next_node(route))
         return park(route);
     __atomic_add_fetch(&route->lane->cluster->commands, 1, __ATOMIC_RELAXED);
+    if (route->move)
+        return dli_pipe_push(&route->node->pipe[route->lane->index]->pipe, &route->job.call);
     return dli_node_push(route->node, route->lane->index, &route->job, urgent);
 }
 
@@ -359,7 +388,8 @@ dlock_status dli_route_push(struct dli_lane *lane, struct dli_request *request, 
 /* The same for a route under way: a failure is reported. */
 static void go_on(struct dli_route *route)
 {
-    route->job.call.asking = route->ask_node != NULL;
+    if (!route->move)
+        route->job.call.asking = route->ask_node != NULL;
     if (encode_for_form(route))
         end(route, DLOCK_OUT_OF_MEMORY);
     else if (send_off(route, 0))
@@ -375,7 +405,10 @@ static int kind(struct dli_job *job, dlock_status status, const struct dli_reply
 
     if (route->over)
         return 0;
-    if (status == DLOCK_OK)
+    if (route->move && status != DLOCK_CLOSED) {
+        dli_move_turn(route, status == DLOCK_OK ? reply : NULL);
+        redirect.kind = DLI_REDIRECT_LATER;
+    } else if (status == DLOCK_OK)
         redirect = dli_redirect_of(reply);
     else if (status == DLOCK_UNREACHABLE)
         dli_refresh_want(route->lane->cluster);

@@ -108,6 +108,19 @@ int dli_encode_renew(struct dli_buffer *out, int full, const struct dli_request 
 int dli_encode_transfer(struct dli_buffer *out, int full, const struct dli_renewal *row);
 
 /*
+ * ---- move_commands.c: the keys of a request's locks move to another server, see cluster/move.c. probe asks for a key that nobody makes.
+ * look asks which keys the server has. migrate moves those to a server, which gets the password. 0, or -1 without memory.
+ */
+struct dli_new_home {
+    const char *host, *username, *password; /* password NULL: the server does not log in */
+    int port;
+};
+
+int dli_encode_move_probe(struct dli_buffer *out, const struct dli_request *request);
+int dli_encode_move_look(struct dli_buffer *out, const struct dli_request *request);
+int dli_encode_migrate(struct dli_buffer *out, const struct dli_reply *keys, const struct dli_new_home *home);
+
+/*
  * Fill in the quarantine of a store on one server. It lasts as long as the longest lease, and a little longer for the
  * drift of clocks.
  */

@@ -9,9 +9,10 @@
 
 enum { DLI_KEYS_MAX = 7, DLI_NO_SCRIPT = -1 };
 
-#define DLI_GATE_PATTERN  "dlock_gate%@"            /* of every kind */
-#define DLI_TURNS_PATTERN "dlock_turns%@"           /* of kinds whose waiters are called */
-#define DLI_TOMBS_PATTERN "dlock_fair%@:tombstones" /* of fair locks, whose scripts make it from their fifth key */
+#define DLI_GATE_PATTERN   "dlock_gate%@"            /* of every kind */
+#define DLI_TURNS_PATTERN  "dlock_turns%@"           /* of kinds whose waiters are called */
+#define DLI_NOBODY_PATTERN "dlock_gate%@:moving"     /* nobody makes this key */
+#define DLI_TOMBS_PATTERN  "dlock_fair%@:tombstones" /* of fair locks, whose scripts make it from their fifth key */
 
 /*
  * Keys and channels are patterns:

@@ -55,6 +55,7 @@ enum {
     DLI_SCRIPT_JOIN,
     DLI_SCRIPT_BATCH_ACQUIRE,
     DLI_SCRIPT_BATCH_RELEASE,
+    DLI_SCRIPT_MOVING,
     DLI_SCRIPT_COUNT
 };
 
@@ -80,7 +81,7 @@ extern const struct dli_script dli_scripts_sharded[DLI_SCRIPT_COUNT];
 extern const struct dli_script dli_scripts_both[DLI_SCRIPT_COUNT];
 
 /* The form of the channels of locks. */
-enum { DLI_FORM_PLAIN, DLI_FORM_SHARDED, DLI_FORM_BOTH };
+enum { DLI_FORM_NONE = -1, DLI_FORM_PLAIN, DLI_FORM_SHARDED, DLI_FORM_BOTH };
 
 static inline const struct dli_script *dli_script_in(int form, int script)
 {
