@@ -52,6 +52,9 @@ def options_page(library: ctypes.CDLL) -> str:
         "- `renew`, `min_hold_ms` and `lock_delay_ms` do nothing for a plain semaphore, because its permits have no lease. Its `lease_ms` says how",
         "  long a holder may be silent before its permits can be [reclaimed](kinds.md#semaphore).",
         "- `handover_*` are for mutexes, fair and write locks and semaphores; `linger_ms` and `polling_clients` are for mutexes only; on a quorum `polling_clients` does nothing.",
+        "- `polling_clients` costs time where nobody polls: see [Java clients that poll](kinds.md#java-clients-that-poll). Give it to all clients that use the name.",
+        "- `quorum_name` tells two sets of servers apart less surely than their names do, and needs a pause of all clients:",
+        "  see [clients that name the servers differently](quorum.md#clients-that-name-the-servers-differently).",
     ]
     return "\n".join(lines) + "\n"
 

@@ -87,8 +87,8 @@ static void judge(struct dli_server *node, const struct dli_request *request, in
     }
     if (strcmp(join->stands, quorum->view) != 0) {
         dli_fail(&node->bad, DLOCK_INVALID_QUORUM,
-                 "%s votes for clients with another view of the quorum (%.160s): give all clients the same servers and "
-                 "the same number, or wait until those clients have gone",
+                 "%s votes for clients with another view of the quorum (%.160s): give all clients the same servers, "
+                 "quorum and quorum_name, or wait until those clients have gone",
                  text, join->shown);
         return;
     }
