@@ -91,7 +91,7 @@ MUTANTS = (
         ("redis/scripts/shared/common.lua", "return grant(own, args[2], tonumber(args[3]), args[7])",
          "return grant(own, told.lease, told.block, told.keep)"),
     )),
-    Mutant(103, "a message that comes while an exchange is in flight is forgotten", first=3061, seeds=4000, edits=(
+    Mutant(103, "a message that comes while an exchange is in flight is forgotten", first=12051, seeds=400, edits=(
         ("engine/mutex.c", "    m->active->again = at;\n    if (m->waiters", "    if (m->waiters"),
     )),
     Mutant(104, "the undo ends with the shorter lease of the claim", first=801, edits=(
@@ -596,6 +596,16 @@ WRONG_SERVER = (
     )),
     Mutant(1014, "the shared connection stays at a read-only server", edits=(
         ("redis/pipe/pipe_io.c", "        if (dli_conn_demoted(pipe->conn, reply))", "        if (0 && dli_conn_demoted(pipe->conn, reply))"),
+    )),
+)  # fmt: skip
+
+# Found by test_wrong_server.py, too, of transactions.
+LEFT_BY_TRANSACTIONS = (
+    Mutant(1543, "connections of transactions to a server that was left are used again", edits=(
+        ("redis/txn/handle.c", "    while (left && (conn = take_spare(txns)))\n", "    while (left > 1 && (conn = take_spare(txns)))\n"),
+    )),
+    Mutant(1544, "a transaction does not tell that a server is the wrong one", edits=(
+        ("redis/txn/handle.c", "&& !handle->txn.guide && !was_left(handle))", "&& handle->txn.guide)"),
     )),
 )  # fmt: skip
 

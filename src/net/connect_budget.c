@@ -1,5 +1,5 @@
 /*
- * connect_budget.c: the connect budget, see connect_budget.h. dli_budget.mutex guards all of it.
+ * connect_budget.c: the connect budget, see connect_budget.h. dli_budget.mutex guards all of it but the atomic.
  */
 #include "connect_budget.h"
 
@@ -105,4 +105,14 @@ void dli_budget_count(struct dli_budget *budget, int64_t *connects, int64_t *fai
     *connects += budget->connects;
     *failures += budget->connect_failures;
     pthread_mutex_unlock(&budget->mutex);
+}
+
+void dli_budget_leave(struct dli_budget *budget)
+{
+    __atomic_add_fetch(&budget->lefts, 1, __ATOMIC_RELEASE);
+}
+
+uint32_t dli_budget_lefts(const struct dli_budget *budget)
+{
+    return __atomic_load_n(&budget->lefts, __ATOMIC_ACQUIRE);
 }

@@ -20,6 +20,7 @@ struct dli_budget {
     dlock_error refusal;  /* the reason of the pause if it is DLOCK_DENIED; else its code is DLOCK_OK */
     uint64_t noise;
     int64_t connects, connect_failures;
+    uint32_t lefts; /* atomic: how often connections were left, because their server was the wrong one by then */
 };
 
 void dli_budget_init(struct dli_budget *budget, int per_second, uint64_t seed);
@@ -39,5 +40,11 @@ void dli_budget_failed(struct dli_budget *budget, const dlock_error *reason, int
 
 /* Whether there is a pause because of DLOCK_DENIED; then *reason is that refusal. */
 int dli_budget_refused(struct dli_budget *budget, dlock_error *reason, int64_t now);
+
+/* Its connections lead to the wrong server by now: those from before are not used again. */
+void dli_budget_leave(struct dli_budget *budget);
+
+/* How often that happened. */
+uint32_t dli_budget_lefts(const struct dli_budget *budget);
 
 #endif

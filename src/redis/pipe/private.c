@@ -158,6 +158,7 @@ int dli_private_leave(struct dli_private *pool, int64_t now)
     if (now - __atomic_load_n(&pool->vain_at, __ATOMIC_RELAXED) < VAIN_FOR)
         return 0;
     __atomic_store_n(&pool->left_at, now, __ATOMIC_RELEASE);
+    dli_budget_leave(pool->budget);
     for (int i = 0; i < pool->count; i++)
         close_free(pool, UINT64_C(1) << i);
     dli_wake_set(pool->wake_fd);

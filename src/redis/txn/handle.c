@@ -12,6 +12,7 @@ struct handle {
     struct dli_redis_txns *txns;
     struct dli_redis_txn_step own;
     struct dli_txn_step *step;
+    uint32_t lefts; /* dli_budget_lefts when the round began */
 };
 
 static struct handle *handle_of(struct dli_txn *txn)
@@ -53,11 +54,49 @@ void dli_redis_txns_end(struct dli_redis_txns *txns)
         dli_redis_txn_end_conn(conn);
 }
 
+/* Connections to a server that was left since are closed. */
+static void end_left(struct dli_redis_txns *txns, uint32_t lefts)
+{
+    struct dli_conn *conn;
+    int left;
+
+    pthread_mutex_lock(&txns->mutex);
+    left = txns->lefts != lefts;
+    txns->lefts = lefts;
+    pthread_mutex_unlock(&txns->mutex);
+    while (left && (conn = take_spare(txns)))
+        dli_redis_txn_end_conn(conn);
+}
+
+/* Whether the server of the round was left since. A guide finds the server of each round itself. */
+static int was_left(const struct handle *handle)
+{
+    return !handle->txn.guide && handle->lefts != dli_budget_lefts(handle->txn.budget);
+}
+
 /* A round needs a connection: one of an earlier round, if there is one. */
 static void begin(struct handle *handle, enum dli_txn_verb verb)
 {
-    if (verb == DLI_TXN_WATCH && !handle->txn.conn)
+    if (verb != DLI_TXN_WATCH || handle->txn.base.watching)
+        return;
+    if (was_left(handle)) {
+        dli_redis_txn_drop(&handle->txn);
+        handle->lefts = dli_budget_lefts(handle->txn.budget);
+    }
+    if (!handle->txn.guide)
+        end_left(handle->txns, handle->lefts);
+    if (!handle->txn.conn)
         handle->txn.conn = take_spare(handle->txns);
+}
+
+/*
+ * A step has ended. The server may have said that it is not the primary any more, or that it loads its data as one does that is
+ * demoted: nothing that leads there is used for another round.
+ */
+static void judge(struct handle *handle, dlock_status status)
+{
+    if ((status == DLOCK_SERVER_READ_ONLY || status == DLOCK_SERVER_LOADING) && !handle->txn.guide && !was_left(handle))
+        dli_budget_leave(handle->txn.budget);
 }
 
 /* Give the connection back when it is in no round. It stays with the transaction when the store has enough of them. */
@@ -67,6 +106,10 @@ static void give_back(struct handle *handle)
 
     if (handle->txn.base.watching || !handle->txn.conn || handle->txn.conn->state != DLI_CONN_READY)
         return;
+    if (was_left(handle)) {
+        dli_redis_txn_drop(&handle->txn);
+        return;
+    }
     pthread_mutex_lock(&txns->mutex);
     if (!txns->shut && txns->spares < DLI_TXN_SPARES) {
         txns->spare[txns->spares++] = handle->txn.conn;
@@ -92,6 +135,7 @@ static void execute(struct dli_txn_step *step, int lane)
         step->status = dli_redis_txn_commit(txn, &step->reason);
     else
         dli_redis_txn_rollback(txn);
+    judge(handle, step->status);
     give_back(handle);
 }
 
@@ -104,6 +148,7 @@ static void done(struct dli_redis_txn_step *own)
     step->reason = own->reason;
     step->value = own->value;
     step->size = own->size;
+    judge(handle, step->status);
     give_back(handle);
     step->done(step);
 }

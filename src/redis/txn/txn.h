@@ -182,6 +182,7 @@ struct dli_redis_txns {
     pthread_mutex_t mutex;
     struct dli_conn *spare[DLI_TXN_SPARES];
     int spares, shut;
+    uint32_t lefts; /* dli_budget_lefts of these connections; not in a store on several servers */
     struct dli_redis_txn_lane *lane[DLI_TXN_LANES]; /* constant once there are transactions */
 };
 
