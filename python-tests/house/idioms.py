@@ -26,6 +26,9 @@ STEP = re.compile(r"\s*\w+\s*=\s*\w+\s*")
 # What a server sends is checked at one border: each of these names, and who may use it. Behind it there are no raw numbers and bytes.
 BORDERS = {
     r"dli_zk_decode_\w+|dli_zk_take\w*|struct dli_zk_reply": ("src/zookeeper/codec/", "src/zookeeper/link.c"),
+    r"dli_etcd_wire\w*": ("src/etcd/codec/",),
+    r"dli_grpc_answer|dli_grpc_asked": ("src/etcd/grpc/", "src/etcd/job.c"),
+    r"->integer": ("src/redis/codec/",),
 }
 
 

@@ -15,7 +15,7 @@ struct lease {
     int64_t revision, term, id, ttl;
 };
 
-static int lease_field(void *into, const struct dli_field *field)
+static int lease_field(void *into, const struct dli_etcd_field *field)
 {
     struct lease *lease = into;
 
@@ -23,9 +23,9 @@ static int lease_field(void *into, const struct dli_field *field)
     case 1:
         return dli_etcd_read_header(field, &lease->revision, &lease->term);
     case 2:
-        return dli_wire_number(field, INT64_MIN, INT64_MAX, &lease->id);
+        return dli_etcd_wire_number(field, INT64_MIN, INT64_MAX, &lease->id);
     case 3:
-        return dli_wire_number(field, -1, DLI_ETCD_TTL_MAX, &lease->ttl);
+        return dli_etcd_wire_number(field, -1, DLI_ETCD_TTL_MAX, &lease->ttl);
     default:
         return 0;
     }
@@ -35,19 +35,19 @@ static int lease_field(void *into, const struct dli_field *field)
 static int64_t first_number(const struct dli_etcd_talk *talk)
 {
     struct dli_etcd_bytes asked = talk->asked;
-    struct dli_wire wire;
-    struct dli_field field;
+    struct dli_etcd_wire wire;
+    struct dli_etcd_field field;
 
     if (asked.size <= DLI_ETCD_FRAME)
         return 0;
-    wire = dli_wire_of((struct dli_etcd_bytes){asked.bytes + DLI_ETCD_FRAME, asked.size - DLI_ETCD_FRAME});
-    return dli_wire_next(&wire, &field) > 0 && field.number == 1 && field.is_number ? (int64_t)field.value : 0;
+    wire = dli_etcd_wire_of((struct dli_etcd_bytes){asked.bytes + DLI_ETCD_FRAME, asked.size - DLI_ETCD_FRAME});
+    return dli_etcd_wire_next(&wire, &field) > 0 && field.number == 1 && field.is_number ? (int64_t)field.value : 0;
 }
 
 static int read_lease(struct dli_etcd_bytes answer, struct lease *lease)
 {
     memset(lease, 0, sizeof *lease);
-    return answer.bytes ? dli_wire_each(dli_wire_of(answer), lease_field, lease) : -1;
+    return answer.bytes ? dli_etcd_wire_each(dli_etcd_wire_of(answer), lease_field, lease) : -1;
 }
 
 int dli_etcd_decode_grant(const struct dli_etcd_talk *talk, struct dli_etcd_lease *lease)
@@ -83,48 +83,48 @@ int dli_etcd_decode_lease_left(const struct dli_etcd_talk *talk, int64_t *second
 
 /* ---- watches */
 
-static int event_key(void *into, const struct dli_field *field)
+static int event_key(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_event *event = into;
 
     if (field->number == 1)
-        return dli_wire_text(field, &event->key);
-    return field->number == 5 ? dli_wire_text(field, &event->value) : 0;
+        return dli_etcd_wire_text(field, &event->key);
+    return field->number == 5 ? dli_etcd_wire_text(field, &event->value) : 0;
 }
 
-static int event_field(void *into, const struct dli_field *field)
+static int event_field(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_event *event = into;
     int64_t kind;
 
     if (field->number == 2)
-        return field->is_bytes ? dli_wire_each(field->bytes, event_key, event) : -1;
+        return field->is_bytes ? dli_etcd_wire_each(field->bytes, event_key, event) : -1;
     if (field->number != 1)
         return 0;
-    if (dli_wire_number(field, PUT, DELETED, &kind))
+    if (dli_etcd_wire_number(field, PUT, DELETED, &kind))
         return -1;
     event->deleted = kind == DELETED;
     return 0;
 }
 
-static int read_event(const struct dli_field *field, struct dli_etcd_event *event)
+static int read_event(const struct dli_etcd_field *field, struct dli_etcd_event *event)
 {
     memset(event, 0, sizeof *event);
-    return field->is_bytes && dli_wire_each(field->bytes, event_field, event) == 0 && event->key.size > 0 ? 0 : -1;
+    return field->is_bytes && dli_etcd_wire_each(field->bytes, event_field, event) == 0 && event->key.size > 0 ? 0 : -1;
 }
 
 /* Numbers that say yes or no. */
-static int note(const struct dli_field *field, int64_t most, int *flag)
+static int note(const struct dli_etcd_field *field, int64_t most, int *flag)
 {
     int64_t number;
 
-    if (dli_wire_number(field, 0, most, &number))
+    if (dli_etcd_wire_number(field, 0, most, &number))
         return -1;
     *flag |= number > 0;
     return 0;
 }
 
-static int news_field(void *into, const struct dli_field *field)
+static int news_field(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_news *news = into;
     struct dli_etcd_event event;
@@ -133,7 +133,7 @@ static int news_field(void *into, const struct dli_field *field)
     case 1:
         return dli_etcd_read_header(field, &news->revision, NULL);
     case 2: /* looked up among those that we have given */
-        return dli_wire_number(field, INT64_MIN, INT64_MAX, &news->id);
+        return dli_etcd_wire_number(field, INT64_MIN, INT64_MAX, &news->id);
     case 3:
         return note(field, 1, &news->created);
     case 4:
@@ -152,16 +152,16 @@ int dli_etcd_decode_watch(struct dli_etcd_bytes answer, struct dli_etcd_news *ne
 {
     memset(news, 0, sizeof *news);
     news->rest = answer;
-    return dli_wire_each(dli_wire_of(answer), news_field, news);
+    return dli_etcd_wire_each(dli_etcd_wire_of(answer), news_field, news);
 }
 
 int dli_etcd_next_event(struct dli_etcd_news *news, struct dli_etcd_event *event)
 {
-    struct dli_wire wire = dli_wire_of(news->rest);
-    struct dli_field field;
+    struct dli_etcd_wire wire = dli_etcd_wire_of(news->rest);
+    struct dli_etcd_field field;
 
-    while (dli_wire_next(&wire, &field) > 0) {
-        news->rest = dli_wire_bytes(wire);
+    while (dli_etcd_wire_next(&wire, &field) > 0) {
+        news->rest = dli_etcd_wire_bytes(wire);
         if (field.number == 11)
             return read_event(&field, event) == 0;
     }
@@ -190,9 +190,9 @@ int dli_etcd_news_below(const struct dli_etcd_news *news, struct dli_etcd_bytes 
 
 /* ---- the server */
 
-static int login_field(void *into, const struct dli_field *field)
+static int login_field(void *into, const struct dli_etcd_field *field)
 {
-    return field->number == 2 ? dli_wire_text(field, into) : 0;
+    return field->number == 2 ? dli_etcd_wire_text(field, into) : 0;
 }
 
 /* It becomes a header of calls. */
@@ -208,7 +208,8 @@ int dli_etcd_decode_login(const struct dli_etcd_talk *talk, char **token)
 {
     struct dli_etcd_bytes text = {0};
 
-    if (!talk->answer.bytes || dli_wire_each(dli_wire_of(talk->answer), login_field, &text) || !is_token(text))
+    if (!talk->answer.bytes || dli_etcd_wire_each(dli_etcd_wire_of(talk->answer), login_field, &text) ||
+        !is_token(text))
         return -1;
     *token = strndup(text.bytes, text.size);
     return *token ? 0 : -1;
@@ -240,7 +241,7 @@ static void read_version(struct dli_etcd_status *status, struct dli_etcd_bytes t
     status->parts = text.size > 0 && *text.bytes >= '0' && *text.bytes <= '9' ? part + 1 : 0;
 }
 
-static int status_field(void *into, const struct dli_field *field)
+static int status_field(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_status *status = into;
     struct dli_etcd_bytes text;
@@ -251,7 +252,7 @@ static int status_field(void *into, const struct dli_field *field)
         status->has_leader = field->value != 0;
         return field->is_number ? 0 : -1;
     }
-    if (dli_wire_text(field, &text))
+    if (dli_etcd_wire_text(field, &text))
         return -1;
     if (field->number == 2)
         read_version(status, text);
@@ -263,7 +264,7 @@ static int status_field(void *into, const struct dli_field *field)
 int dli_etcd_decode_status(const struct dli_etcd_talk *talk, struct dli_etcd_status *status)
 {
     memset(status, 0, sizeof *status);
-    return talk->answer.bytes ? dli_wire_each(dli_wire_of(talk->answer), status_field, status) : -1;
+    return talk->answer.bytes ? dli_etcd_wire_each(dli_etcd_wire_of(talk->answer), status_field, status) : -1;
 }
 
 /* ---- numbers in values */

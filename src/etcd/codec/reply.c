@@ -16,18 +16,18 @@ enum { RESULT_KEYS = 2, RESULT_COUNT = 4, DELETED = 2 };
 enum { KEY = 1, CREATED, MODIFIED, VERSION, VALUE, LEASE };
 enum { DESCENDING = 2 };
 
-int dli_etcd_read_header(const struct dli_field *field, int64_t *revision, int64_t *term)
+int dli_etcd_read_header(const struct dli_etcd_field *field, int64_t *revision, int64_t *term)
 {
-    struct dli_wire wire = field->bytes;
-    struct dli_field part;
+    struct dli_etcd_wire wire = field->bytes;
+    struct dli_etcd_field part;
     int more;
 
     if (!field->is_bytes)
         return -1;
-    while ((more = dli_wire_next(&wire, &part)) > 0) {
-        if (part.number == HEADER_REVISION && dli_wire_number(&part, 1, DLI_ETCD_REVISION_MAX, revision))
+    while ((more = dli_etcd_wire_next(&wire, &part)) > 0) {
+        if (part.number == HEADER_REVISION && dli_etcd_wire_number(&part, 1, DLI_ETCD_REVISION_MAX, revision))
             return -1;
-        if (part.number == HEADER_TERM && term && dli_wire_number(&part, 0, INT64_MAX, term))
+        if (part.number == HEADER_TERM && term && dli_etcd_wire_number(&part, 0, INT64_MAX, term))
             return -1;
     }
     return more;
@@ -42,33 +42,33 @@ struct step {
     int64_t counts;             /* only */
 };
 
-static int step_field(void *into, const struct dli_field *field)
+static int step_field(void *into, const struct dli_etcd_field *field)
 {
     struct step *step = into;
     int is_range = step->kind == DLI_ETCD_RANGE;
 
     if (field->number == STEP_KEY)
-        return dli_wire_text(field, &step->key);
+        return dli_etcd_wire_text(field, &step->key);
     if (field->number == STEP_END && step->kind != DLI_ETCD_PUT)
-        return dli_wire_text(field, &step->end);
+        return dli_etcd_wire_text(field, &step->end);
     if (field->number == RANGE_LIMIT && is_range)
-        return dli_wire_number(field, 0, INT64_MAX, &step->limit);
+        return dli_etcd_wire_number(field, 0, INT64_MAX, &step->limit);
     if (field->number == RANGE_ORDER && is_range)
-        return dli_wire_number(field, 0, DESCENDING, &step->order);
+        return dli_etcd_wire_number(field, 0, DESCENDING, &step->order);
     if (field->number == RANGE_COUNT_ONLY && is_range)
-        return dli_wire_number(field, 0, 1, &step->counts);
+        return dli_etcd_wire_number(field, 0, 1, &step->counts);
     if (field->number == RANGE_MOST && is_range)
-        return dli_wire_number(field, 0, INT64_MAX, &step->most);
+        return dli_etcd_wire_number(field, 0, INT64_MAX, &step->most);
     return 0;
 }
 
 /* Both an operation and a result are one message in another, whose number is the kind. 0, or -1. */
-static int unwrap(const struct dli_field *field, enum dli_etcd_step_kind *kind, struct dli_wire *inside)
+static int unwrap(const struct dli_etcd_field *field, enum dli_etcd_step_kind *kind, struct dli_etcd_wire *inside)
 {
-    struct dli_wire wire = field->bytes;
-    struct dli_field part;
+    struct dli_etcd_wire wire = field->bytes;
+    struct dli_etcd_field part;
 
-    if (!field->is_bytes || dli_wire_next(&wire, &part) != 1 || !part.is_bytes || part.number < DLI_ETCD_RANGE ||
+    if (!field->is_bytes || dli_etcd_wire_next(&wire, &part) != 1 || !part.is_bytes || part.number < DLI_ETCD_RANGE ||
         part.number > DLI_ETCD_DELETE || wire.at != wire.end)
         return -1;
     *kind = (enum dli_etcd_step_kind)part.number;
@@ -77,28 +77,28 @@ static int unwrap(const struct dli_field *field, enum dli_etcd_step_kind *kind, 
 }
 
 /* The next step of a branch of the request. 1; 0: there is none; -1: it is no request. */
-static int next_step(struct dli_wire *request, uint32_t branch, struct step *step)
+static int next_step(struct dli_etcd_wire *request, uint32_t branch, struct step *step)
 {
-    struct dli_field field;
-    struct dli_wire inside;
+    struct dli_etcd_field field;
+    struct dli_etcd_wire inside;
     int more;
 
-    while ((more = dli_wire_next(request, &field)) > 0) {
+    while ((more = dli_etcd_wire_next(request, &field)) > 0) {
         if (field.number != branch)
             continue;
         memset(step, 0, sizeof *step);
-        if (unwrap(&field, &step->kind, &inside) || dli_wire_each(inside, step_field, step))
+        if (unwrap(&field, &step->kind, &inside) || dli_etcd_wire_each(inside, step_field, step))
             return -1;
         return 1;
     }
     return more;
 }
 
-static int has_condition(struct dli_wire request)
+static int has_condition(struct dli_etcd_wire request)
 {
-    struct dli_field field;
+    struct dli_etcd_field field;
 
-    while (dli_wire_next(&request, &field) > 0)
+    while (dli_etcd_wire_next(&request, &field) > 0)
         if (field.number == TXN_CONDITION)
             return 1;
     return 0;
@@ -120,33 +120,33 @@ static int is_of(const struct step *step, struct dli_etcd_bytes key)
     return compare(key, step->key) >= 0 && compare(key, step->end) < 0;
 }
 
-static int key_field(void *into, const struct dli_field *field)
+static int key_field(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_found *found = into;
     int64_t version;
 
     switch (field->number) {
     case KEY:
-        return dli_wire_text(field, &found->key);
+        return dli_etcd_wire_text(field, &found->key);
     case CREATED:
-        return dli_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &found->created);
+        return dli_etcd_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &found->created);
     case MODIFIED:
-        return dli_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &found->modified);
+        return dli_etcd_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &found->modified);
     case VERSION:
-        return dli_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &version);
+        return dli_etcd_wire_number(field, 1, DLI_ETCD_REVISION_MAX, &version);
     case VALUE:
-        return dli_wire_text(field, &found->value);
+        return dli_etcd_wire_text(field, &found->value);
     case LEASE: /* a name that a client may have chosen, not a number */
-        return dli_wire_number(field, INT64_MIN, INT64_MAX, &found->lease);
+        return dli_etcd_wire_number(field, INT64_MIN, INT64_MAX, &found->lease);
     default:
         return 0;
     }
 }
 
-static int read_key(const struct dli_field *field, struct dli_etcd_found *found)
+static int read_key(const struct dli_etcd_field *field, struct dli_etcd_found *found)
 {
     memset(found, 0, sizeof *found);
-    if (!field->is_bytes || dli_wire_each(field->bytes, key_field, found))
+    if (!field->is_bytes || dli_etcd_wire_each(field->bytes, key_field, found))
         return -1;
     return found->key.size > 0 && found->created > 0 && found->modified >= found->created ? 0 : -1;
 }
@@ -167,7 +167,7 @@ static int is_in_order(const struct range *range, int64_t created)
     return range->step->order == DESCENDING ? created <= range->last : created >= range->last;
 }
 
-static int range_field(void *into, const struct dli_field *field)
+static int range_field(void *into, const struct dli_etcd_field *field)
 {
     struct range *range = into;
     struct dli_etcd_result *result = range->result;
@@ -175,7 +175,7 @@ static int range_field(void *into, const struct dli_field *field)
     struct dli_etcd_found found;
 
     if (field->number == RESULT_COUNT)
-        return dli_wire_number(field, 0, DLI_ETCD_COUNT_MAX, &result->count);
+        return dli_etcd_wire_number(field, 0, DLI_ETCD_COUNT_MAX, &result->count);
     if (field->number != RESULT_KEYS)
         return 0;
     if (step->counts || (step->limit && (int64_t)result->all >= step->limit) || (!step->end.size && result->all) ||
@@ -188,38 +188,39 @@ static int range_field(void *into, const struct dli_field *field)
     return 0;
 }
 
-static int read_range(struct dli_wire wire, const struct step *step, int64_t revision, struct dli_etcd_result *result)
+static int read_range(struct dli_etcd_wire wire, const struct step *step, int64_t revision,
+                      struct dli_etcd_result *result)
 {
     struct range range = {step, result, revision, 0};
 
-    result->bytes = dli_wire_bytes(wire);
-    if (dli_wire_each(wire, range_field, &range))
+    result->bytes = dli_etcd_wire_bytes(wire);
+    if (dli_etcd_wire_each(wire, range_field, &range))
         return -1;
     return result->count >= (int64_t)result->all ? 0 : -1;
 }
 
-static int deleted_field(void *into, const struct dli_field *field)
+static int deleted_field(void *into, const struct dli_etcd_field *field)
 {
-    return field->number == DELETED ? dli_wire_number(field, 0, DLI_ETCD_COUNT_MAX, into) : 0;
+    return field->number == DELETED ? dli_etcd_wire_number(field, 0, DLI_ETCD_COUNT_MAX, into) : 0;
 }
 
-static int read_deleted(struct dli_wire wire, int many, int64_t *count)
+static int read_deleted(struct dli_etcd_wire wire, int many, int64_t *count)
 {
     *count = 0;
-    return dli_wire_each(wire, deleted_field, count) || (*count > 1 && !many) ? -1 : 0;
+    return dli_etcd_wire_each(wire, deleted_field, count) || (*count > 1 && !many) ? -1 : 0;
 }
 
-static int nothing(void *into, const struct dli_field *field)
+static int nothing(void *into, const struct dli_etcd_field *field)
 {
     (void)into, (void)field;
     return 0;
 }
 
-static int read_result(const struct dli_field *field, const struct step *step, int64_t revision,
+static int read_result(const struct dli_etcd_field *field, const struct step *step, int64_t revision,
                        struct dli_etcd_result *result)
 {
     enum dli_etcd_step_kind kind;
-    struct dli_wire inside;
+    struct dli_etcd_wire inside;
 
     memset(result, 0, sizeof *result);
     if (unwrap(field, &kind, &inside) || kind != step->kind)
@@ -228,21 +229,21 @@ static int read_result(const struct dli_field *field, const struct step *step, i
         return read_range(inside, step, revision, result);
     if (kind == DLI_ETCD_DELETE)
         return read_deleted(inside, step->end.size > 0, &result->count);
-    return dli_wire_each(inside, nothing, NULL);
+    return dli_etcd_wire_each(inside, nothing, NULL);
 }
 
 /* ---- the answer */
 
-static struct dli_wire request_of(const struct dli_etcd_talk *talk)
+static struct dli_etcd_wire request_of(const struct dli_etcd_talk *talk)
 {
     struct dli_etcd_bytes asked = talk->asked;
 
     if (asked.size <= DLI_ETCD_FRAME)
-        return (struct dli_wire){NULL, NULL};
-    return dli_wire_of((struct dli_etcd_bytes){asked.bytes + DLI_ETCD_FRAME, asked.size - DLI_ETCD_FRAME});
+        return (struct dli_etcd_wire){NULL, NULL};
+    return dli_etcd_wire_of((struct dli_etcd_bytes){asked.bytes + DLI_ETCD_FRAME, asked.size - DLI_ETCD_FRAME});
 }
 
-static int frame_field(void *into, const struct dli_field *field)
+static int frame_field(void *into, const struct dli_etcd_field *field)
 {
     struct dli_etcd_reply *reply = into;
     int64_t succeeded;
@@ -251,22 +252,22 @@ static int frame_field(void *into, const struct dli_field *field)
         return dli_etcd_read_header(field, &reply->revision, &reply->term);
     if (field->number != TXN_SUCCEEDED)
         return 0;
-    if (dli_wire_number(field, 0, 1, &succeeded))
+    if (dli_etcd_wire_number(field, 0, 1, &succeeded))
         return -1;
     reply->succeeded = (int)succeeded;
     return 0;
 }
 
 /* The results, each beside its step. */
-static int read_results(struct dli_wire wire, struct dli_wire request, struct dli_etcd_reply *reply)
+static int read_results(struct dli_etcd_wire wire, struct dli_etcd_wire request, struct dli_etcd_reply *reply)
 {
     uint32_t branch = reply->succeeded ? TXN_THEN : TXN_OTHERWISE;
     struct dli_etcd_result spare;
-    struct dli_field field;
+    struct dli_etcd_field field;
     struct step step;
     int more;
 
-    while ((more = dli_wire_next(&wire, &field)) > 0) {
+    while ((more = dli_etcd_wire_next(&wire, &field)) > 0) {
         if (field.number != TXN_RESULTS)
             continue;
         if (next_step(&request, branch, &step) != 1 ||
@@ -280,12 +281,12 @@ static int read_results(struct dli_wire wire, struct dli_wire request, struct dl
 
 int dli_etcd_decode_txn(const struct dli_etcd_talk *talk, struct dli_etcd_reply *reply)
 {
-    struct dli_wire wire = dli_wire_of(talk->answer);
+    struct dli_etcd_wire wire = dli_etcd_wire_of(talk->answer);
 
     memset(reply, 0, sizeof *reply);
     reply->bytes = talk->answer;
     reply->rest = talk->answer;
-    if (!talk->answer.bytes || dli_wire_each(wire, frame_field, reply) || !reply->revision)
+    if (!talk->answer.bytes || dli_etcd_wire_each(wire, frame_field, reply) || !reply->revision)
         return -1;
     if (!reply->succeeded && !has_condition(request_of(talk)))
         return -1;
@@ -294,18 +295,18 @@ int dli_etcd_decode_txn(const struct dli_etcd_talk *talk, struct dli_etcd_reply 
 
 int dli_etcd_decode_delete(const struct dli_etcd_talk *talk, int64_t *count)
 {
-    return talk->answer.bytes ? read_deleted(dli_wire_of(talk->answer), 0, count) : -1;
+    return talk->answer.bytes ? read_deleted(dli_etcd_wire_of(talk->answer), 0, count) : -1;
 }
 
 /* ---- parts of an answer that was checked */
 
 int dli_etcd_next_key(struct dli_etcd_bytes *keys, struct dli_etcd_found *found)
 {
-    struct dli_wire wire = dli_wire_of(*keys);
-    struct dli_field field;
+    struct dli_etcd_wire wire = dli_etcd_wire_of(*keys);
+    struct dli_etcd_field field;
 
-    while (dli_wire_next(&wire, &field) > 0) {
-        *keys = dli_wire_bytes(wire);
+    while (dli_etcd_wire_next(&wire, &field) > 0) {
+        *keys = dli_etcd_wire_bytes(wire);
         if (field.number == RESULT_KEYS)
             return read_key(&field, found) == 0;
     }
@@ -313,17 +314,17 @@ int dli_etcd_next_key(struct dli_etcd_bytes *keys, struct dli_etcd_found *found)
 }
 
 /* The result of this number; results are asked for in their order, or from the first one on again. */
-static int find_result(struct dli_etcd_reply *reply, int number, struct dli_field *field)
+static int find_result(struct dli_etcd_reply *reply, int number, struct dli_etcd_field *field)
 {
-    struct dli_wire wire;
+    struct dli_etcd_wire wire;
 
     if (number < reply->at) {
         reply->at = 0;
         reply->rest = reply->bytes;
     }
-    wire = dli_wire_of(reply->rest);
-    while (dli_wire_next(&wire, field) > 0) {
-        reply->rest = dli_wire_bytes(wire);
+    wire = dli_etcd_wire_of(reply->rest);
+    while (dli_etcd_wire_next(&wire, field) > 0) {
+        reply->rest = dli_etcd_wire_bytes(wire);
         if (field->number == TXN_RESULTS && reply->at++ == number)
             return 0;
     }
@@ -334,14 +335,14 @@ int dli_etcd_first_key(struct dli_etcd_reply *reply, int result, struct dli_etcd
 {
     enum dli_etcd_step_kind kind;
     struct dli_etcd_bytes keys;
-    struct dli_wire inside;
-    struct dli_field field;
+    struct dli_etcd_wire inside;
+    struct dli_etcd_field field;
 
     memset(found, 0, sizeof *found);
     if (result >= reply->results || find_result(reply, result, &field) || unwrap(&field, &kind, &inside) ||
         kind != DLI_ETCD_RANGE)
         return -1;
-    keys = dli_wire_bytes(inside);
+    keys = dli_etcd_wire_bytes(inside);
     if (!dli_etcd_next_key(&keys, found))
         memset(found, 0, sizeof *found);
     return 0;

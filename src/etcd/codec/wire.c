@@ -6,13 +6,13 @@
 enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5, BITS = 7, LAST_SHIFT = 63 };
 enum { NUMBER_MAX = 0x1fffffff }; /* of a field */
 
-struct dli_etcd_bytes dli_wire_bytes(struct dli_wire wire)
+struct dli_etcd_bytes dli_etcd_wire_bytes(struct dli_etcd_wire wire)
 {
     return (struct dli_etcd_bytes){(const char *)wire.at, (size_t)(wire.end - wire.at)};
 }
 
 /* 0, or -1: it ends in the middle, or has more than 64 bits. */
-static int varint(struct dli_wire *wire, uint64_t *value)
+static int varint(struct dli_etcd_wire *wire, uint64_t *value)
 {
     *value = 0;
     for (int shift = 0; shift <= LAST_SHIFT && wire->at < wire->end; shift += BITS) {
@@ -28,16 +28,16 @@ static int varint(struct dli_wire *wire, uint64_t *value)
 }
 
 /* The field has so many bytes. */
-static int take(struct dli_wire *wire, struct dli_field *field, uint64_t size)
+static int take(struct dli_etcd_wire *wire, struct dli_etcd_field *field, uint64_t size)
 {
     if (size > (uint64_t)(wire->end - wire->at))
         return -1;
-    field->bytes = (struct dli_wire){wire->at, wire->at + size};
+    field->bytes = (struct dli_etcd_wire){wire->at, wire->at + size};
     wire->at += size;
     return 1;
 }
 
-int dli_wire_next(struct dli_wire *wire, struct dli_field *field)
+int dli_etcd_wire_next(struct dli_etcd_wire *wire, struct dli_etcd_field *field)
 {
     uint64_t tag, size;
 
@@ -45,7 +45,7 @@ int dli_wire_next(struct dli_wire *wire, struct dli_field *field)
         return 0;
     if (varint(wire, &tag) || tag >> 3 == 0 || tag >> 3 > NUMBER_MAX)
         return -1;
-    *field = (struct dli_field){.number = (uint32_t)(tag >> 3)};
+    *field = (struct dli_etcd_field){.number = (uint32_t)(tag >> 3)};
     switch (tag & 7) {
     case VARINT:
         field->is_number = 1;
@@ -62,24 +62,24 @@ int dli_wire_next(struct dli_wire *wire, struct dli_field *field)
     }
 }
 
-int dli_wire_number(const struct dli_field *field, int64_t least, int64_t most, int64_t *number)
+int dli_etcd_wire_number(const struct dli_etcd_field *field, int64_t least, int64_t most, int64_t *number)
 {
     *number = (int64_t)field->value;
     return field->is_number && *number >= least && *number <= most ? 0 : -1;
 }
 
-int dli_wire_text(const struct dli_field *field, struct dli_etcd_bytes *text)
+int dli_etcd_wire_text(const struct dli_etcd_field *field, struct dli_etcd_bytes *text)
 {
-    *text = dli_wire_bytes(field->bytes);
+    *text = dli_etcd_wire_bytes(field->bytes);
     return field->is_bytes ? 0 : -1;
 }
 
-int dli_wire_each(struct dli_wire wire, dli_wire_take *take_field, void *into)
+int dli_etcd_wire_each(struct dli_etcd_wire wire, dli_etcd_wire_take *take_field, void *into)
 {
-    struct dli_field field;
+    struct dli_etcd_field field;
     int more;
 
-    while ((more = dli_wire_next(&wire, &field)) > 0)
+    while ((more = dli_etcd_wire_next(&wire, &field)) > 0)
         if (take_field(into, &field))
             return -1;
     return more;
