@@ -92,6 +92,22 @@ def test_chosen_tests_run_once(tmp_path: pathlib.Path, words: list[str]) -> None
     assert done.returncode == 1 and done.stdout.count("ran") == 1, done.stdout
 
 
+@pytest.mark.parametrize("words, given", [
+    ([], "{root}/python-tests -n 2"), (["-k", "api"], "{root}/python-tests -n 2 -k api"),
+    (["python-tests/api"], "-n 2 {root}/python-tests/api"), (["python-tests/api/", "python-tests/kinds", "-k", "fair"], "-n 2 {root}/python-tests/api {root}/python-tests/kinds -k fair"),
+    (["python-tests/api/test_x.py"], "{root}/python-tests/api/test_x.py"), (["python-tests/nowhere"], "{root}/python-tests -n 2 python-tests/nowhere"),
+])  # fmt: skip
+def test_a_file_or_a_folder_takes_the_place_of_all(tmp_path: pathlib.Path, words: list[str], given: str) -> None:
+    """What pytest gets: tests that are named, and no others. A folder's tests run beside each other."""
+    taken = re.search(r"^run_tests\(\) {.*?^}", (ROOT / "dev").read_text(), re.M | re.S)[0]  # type: ignore[index]
+    (tmp_path / "api").mkdir(), (tmp_path / "python-tests/api").mkdir(parents=True), (tmp_path / "python-tests/kinds").mkdir()
+    (tmp_path / "python-tests/api/test_x.py").touch()
+    lines = [f"root={tmp_path} workers=2 launch=(echo) python=python", "compile_tests() { :; }", taken, 'run_tests debug "$@"']
+    done = subprocess.run(["bash", "-c", "set -euo pipefail\n" + "\n".join(lines), "dev", *words], text=True, capture_output=True, cwd=tmp_path)
+    expected = f"python -m pytest -c python-tests/pytest.ini --rootdir {tmp_path} " + given.format(root=tmp_path)
+    assert (done.stdout.replace(" --dist loadfile", ""), done.stderr) == (expected + "\n", "")
+
+
 # ---- findings of sanitizers
 
 

@@ -111,7 +111,8 @@ const struct dli_option_row dli_option_table[DLI_OPT_COUNT] = {
                 "How many servers of redis+quorum:// must agree, more than half; 0: just more than half."),
     [DLI_OPT_QUORUM_NAME] =
         TEXT("quorum_name", 64, "",
-             "The name of the quorum, for clients that name its servers differently; empty: the servers of the URL."),
+             "The name of the quorum, for clients that name its servers differently; printable, no spaces; empty: the "
+             "servers of the URL."),
     [DLI_OPT_CLUSTER_PUBSUB] = TEXT(
         "cluster_pubsub", 16, "auto",
         "How lock messages travel on a cluster. auto: by sharded Pub/Sub where the servers have it; plain: by plain "
