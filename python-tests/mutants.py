@@ -745,6 +745,19 @@ NAMED = (
     )), "faults/test_named_by_secrets.py", "zookeeper"),
 )  # fmt: skip
 
+# Found by test_confirmations.py.
+CONFIRMED = (
+    (Mutant(1475, "a subscription may begin and end as the server likes", edits=(
+        ("redis/pubsub/subscriber.c", "    int owed = sharded;\n", "    int owed = 1;\n"),
+    )), "faults/test_confirmations.py", "quorum and redisson"),
+    (Mutant(1476, "the own channel may be confirmed again and again", edits=(
+        ("redis/pubsub/subscriber.c", "own ? sub->unheard == 0 :", "own ? sub->unheard < 0 :"),
+    )), "faults/test_confirmations.py", "quorum and dlock_client"),
+    (Mutant(1477, "a node ends the subscriptions of other nodes", edits=(
+        ("redis/cluster/subscriptions.c", "    if (row && row->node != node->index && row->node != DLI_NOBODY)\n", "    if (row && row->node == DLI_NOBODY)\n"),
+    )), "faults/test_confirmations.py", "cluster"),
+)  # fmt: skip
+
 # Found by test_faults_peer.py.
 PEER = (
     (Mutant(1447, "each connection may hold as much as it likes", edits=(

@@ -23,6 +23,7 @@ def grant() -> bytes:
     return b"*2\r\n:1\r\n:%d\r\n" % (time.time_ns() // 1000 + 10_000_000)
 
 
+FOREIGN = b"*3\r\n:0\r\n:60000\r\n:1\r\n"  # a client of Redisson holds it: the waiter subscribes to its channel
 UNASKED = {"grant": grant(), "two": grant() * 2, "a part": grant()[:-3], "error": b"-ERR no\r\n", "status": b"+OK\r\n"}
 
 

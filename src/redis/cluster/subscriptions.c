@@ -242,19 +242,25 @@ static void down(void *owner)
 
 /* ---- lane 0: messages */
 
-/* Whether the server's confirmation counts: not that of the plain channel where both are used. mutex is held. */
-static int counts(struct dli_cluster *cluster, int sharded, const struct dli_channel *row)
+/*
+ * Whether the node's confirmation counts: not that of the plain channel where both are used, nor that of a node which has no
+ * say in another one's channel. mutex is held.
+ */
+static int counts(const struct dli_node *node, int sharded, const struct dli_channel *row)
 {
-    return sharded || dli_cluster_form(cluster, row && row->plain) != DLI_FORM_BOTH;
+    if (row && row->node != node->index && row->node != DLI_NOBODY)
+        return 0;
+    return sharded || dli_cluster_form(node->cluster, row && row->plain) != DLI_FORM_BOTH;
 }
 
 static void subscribed(void *owner, int sharded, const char *channel, size_t size)
 {
-    struct dli_cluster *cluster = ((struct dli_node *)owner)->cluster;
+    const struct dli_node *node = owner;
+    struct dli_cluster *cluster = node->cluster;
     int counted;
 
     pthread_mutex_lock(&cluster->mutex);
-    counted = counts(cluster, sharded, *find(cluster, channel, size));
+    counted = counts(node, sharded, *find(cluster, channel, size));
     pthread_mutex_unlock(&cluster->mutex);
     if (counted)
         dli_message_channel(&cluster->store, channel, size, cluster->store.hooks->subscribed);
@@ -271,7 +277,7 @@ static void unsubscribed(void *owner, int sharded, const char *channel, size_t s
     pthread_mutex_lock(&cluster->mutex);
     link = find(cluster, channel, size);
     found = *link;
-    counted = counts(cluster, sharded, found);
+    counted = counts(node, sharded, found);
     if (counted && found && found->node == node->index) {
         unsubscribe_rest(node, found);
         *link = found->next;

@@ -52,8 +52,8 @@ void dli_subscriber_subscribe(struct dli_subscriber *sub, const char *channel, s
 
     pthread_mutex_lock(&sub->mutex);
     changed = on ? ++*listeners == 1 : --*listeners == 0;
-    if (changed)
-        encode(&sub->commands, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size);
+    if (changed && encode(&sub->commands, on ? "SUBSCRIBE" : "UNSUBSCRIBE", channel, size) == 0)
+        sub->owed[on != 0]++;
     pthread_mutex_unlock(&sub->mutex);
     if (changed)
         dli_wake_set(sub->wake_fd);
@@ -64,18 +64,26 @@ void dli_subscriber_send(struct dli_subscriber *sub, int sharded, const char *ch
     static const char *const verbs[2][2] = {{"UNSUBSCRIBE", "SUBSCRIBE"}, {"SUNSUBSCRIBE", "SSUBSCRIBE"}};
 
     pthread_mutex_lock(&sub->mutex);
-    encode(&sub->commands, verbs[sharded != 0][on != 0], channel, size);
+    if (encode(&sub->commands, verbs[sharded != 0][on != 0], channel, size) == 0 && !sharded)
+        sub->owed[on != 0]++;
     pthread_mutex_unlock(&sub->mutex);
     dli_wake_set(sub->wake_fd);
+}
+
+/* With the connection, all that was asked for is lost. */
+static void forget_commands(struct dli_subscriber *sub)
+{
+    pthread_mutex_lock(&sub->mutex);
+    sub->commands.size = 0;
+    sub->owed[0] = sub->owed[1] = 0;
+    pthread_mutex_unlock(&sub->mutex);
 }
 
 void dli_subscriber_disconnect(struct dli_subscriber *sub)
 {
     __atomic_store_n(&sub->wanted, 0, __ATOMIC_RELEASE);
     dli_conn_close(sub->conn);
-    pthread_mutex_lock(&sub->mutex);
-    sub->commands.size = 0;
-    pthread_mutex_unlock(&sub->mutex);
+    forget_commands(sub);
     sub->up = sub->failed = 0;
 }
 
@@ -92,9 +100,7 @@ static void connection_lost(struct dli_subscriber *sub, int64_t now)
     dli_conn_close(sub->conn);
     sub->try_at = now + sub->pause;
     sub->pause = 0;
-    pthread_mutex_lock(&sub->mutex);
-    sub->commands.size = 0;
-    pthread_mutex_unlock(&sub->mutex);
+    forget_commands(sub);
     if (sub->up || !sub->failed) {
         sub->up = 0;
         sub->failed = 1;
@@ -118,6 +124,37 @@ static int is(const struct dli_reply *word, const char *text)
     return word->size == strlen(text) && memcmp(word->text, text, word->size) == 0;
 }
 
+/* The server does what nobody asked for, or refuses what was asked for. */
+static void leave(struct dli_subscriber *sub)
+{
+    sub->conn->state = DLI_CONN_FAILED;
+    sub->pause = REFUSED_PAUSE;
+}
+
+static int is_owed(struct dli_subscriber *sub, int sharded, int on)
+{
+    int owed = sharded;
+
+    pthread_mutex_lock(&sub->mutex);
+    if (!sharded && sub->owed[on] > 0)
+        owed = sub->owed[on]-- > 0;
+    pthread_mutex_unlock(&sub->mutex);
+    return owed;
+}
+
+/* A subscription to a channel has begun (on), or ended. */
+static void confirmed(struct dli_subscriber *sub, int sharded, int on, const struct dli_reply *channel)
+{
+    int own = on && !sharded && dli_ears_find(sub->ears, channel->text, channel->size);
+
+    if (own ? sub->unheard == 0 : !is_owed(sub, sharded, on))
+        leave(sub);
+    else if (own)
+        subscription_up(sub);
+    else
+        (on ? sub->hooks->subscribed : sub->hooks->unsubscribed)(sub->owner, sharded, channel->text, channel->size);
+}
+
 static void handle_reply(struct dli_subscriber *sub, const struct dli_reply *reply)
 {
     const struct dli_reply *word = reply->items;
@@ -137,13 +174,8 @@ static void handle_reply(struct dli_subscriber *sub, const struct dli_reply *rep
     }
     if (reply->size == 3 && is(&verb, "message") && word[2].type == DLI_REPLY_TEXT) {
         sub->hooks->message(sub->owner, word[1].text, word[1].size, word[2].text, word[2].size);
-    } else if (is(&verb, "subscribe")) {
-        if (!sharded && dli_ears_find(sub->ears, word[1].text, word[1].size))
-            subscription_up(sub);
-        else
-            sub->hooks->subscribed(sub->owner, sharded, word[1].text, word[1].size);
-    } else if (is(&verb, "unsubscribe")) {
-        sub->hooks->unsubscribed(sub->owner, sharded, word[1].text, word[1].size);
+    } else if (is(&verb, "subscribe") || is(&verb, "unsubscribe")) {
+        confirmed(sub, sharded, is(&verb, "subscribe"), &word[1]);
     }
 }
 
@@ -222,8 +254,7 @@ static void handle_error(struct dli_subscriber *sub, const struct dli_reply *rep
 {
     if (sub->hooks->refused && sub->hooks->refused(sub->owner, reply))
         return;
-    sub->conn->state = DLI_CONN_FAILED;
-    sub->pause = REFUSED_PAUSE;
+    leave(sub);
 }
 
 void dli_subscriber_receive(struct dli_subscriber *sub, int64_t now)

@@ -3,7 +3,10 @@
  * Redisson's channels of locks that foreign clients hold. An event loop drives it. It connects once it is wanted, and
  * stays connected.
  *
- * mutex guards commands; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks also run. Where
+ * The server confirms what was asked for, no more: else one message of it could make a client of a quorum ask all servers. Only
+ * a sharded subscription ends by itself, when its slot moves.
+ *
+ * mutex guards commands and owed; wanted is an atomic; the rest belongs to the loop's thread, on which the hooks also run. Where
  * there is a listener, see listener.h, the rest is guarded as it says, and hooks may run on the listener's thread.
  */
 #ifndef DLI_REDIS_PUBSUB_SUBSCRIBER_H
@@ -26,6 +29,7 @@ struct dli_subscriber_hooks {
 struct dli_subscriber {
     pthread_mutex_t mutex;
     struct dli_buffer commands;
+    int64_t owed[2]; /* so many UNSUBSCRIBE and SUBSCRIBE of channels that are not sharded are not confirmed yet */
     uint32_t wanted;
     int wake_fd; /* the loop's, borrowed */
 
