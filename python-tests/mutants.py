@@ -501,7 +501,7 @@ OWN_TIME = Mutant(563, "each server's tokens count from its own time", edits=(
 CLUSTER_REPLICAS = (
     *REPLICAS,
     Mutant(519, "callers use their usual connection", world="replicas", edits=(
-        ("redis/cluster/route.c", "    if (dli_replicas_want(&at->replicas, &route->job.request)) {",
+        ("redis/cluster/route.c", "    if (!route->move && dli_replicas_want(&at->replicas, &route->job.request)) {",
          "    if (!route->lane && dli_replicas_want(&at->replicas, &route->job.request)) {"),
     )),
     Mutant(520, "all of zero replicas are enough", world="replicas", edits=(
@@ -1274,24 +1274,31 @@ MOVING = (
 
 # Found by test_cluster_touched.py.
 TOUCHED = (
-    (Mutant(1465, "keys of a reader of Redisson stay behind", edits=(
+    (Mutant(1560, "keys of a reader of Redisson stay behind", edits=(
         ("redis/scripts/shared/moving.lua", "add_holds(ARGV[4], ARGV[10])", "add_holds('', ARGV[10])"),
     )), "servers/test_cluster_touched.py", "readers_of_redisson"),
-    (Mutant(1466, "a long line moves in one step", edits=(
+    (Mutant(1561, "a long line moves in one step", edits=(
         ("redis/scripts/shared/moving.lua", "return size > most and", "return size < 0 and"),
     )), "servers/test_cluster_touched.py", "long_line"),
-    (Mutant(1467, "a server that hangs is not noticed before the old one waits for it", edits=(
+    (Mutant(1562, "a server that hangs is not noticed before the old one waits for it", edits=(
         ("redis/cluster/move.c", "DLI_MOVE_SECURE : DLI_MOVE_KNOCK, NULL", "DLI_MOVE_SECURE : DLI_MOVE_LOOK, NULL"),
     )), "servers/test_cluster_touched.py", "that_hangs"),
-    (Mutant(1468, "the keys that the new server has are written over", edits=(
+    (Mutant(1563, "the keys that the new server has are written over", edits=(
         ("redis/codec/move_commands.c", '    word[count++] = "KEYS";', '    word[count++] = "REPLACE";\n    word[count++] = "KEYS";'),
     )), "servers/test_cluster_touched.py", "there_already"),
-    (Mutant(1469, "the key of the request's own read hold stays behind", edits=(
+    (Mutant(1564, "the key of the request's own read hold stays behind", edits=(
         ("redis/codec/move_commands.c", "i < 2 && wire->holds;", "i < 2 && !wire->holds;"),
     )), "servers/test_cluster_touched.py", "its_own_hold"),
-    (Mutant(1470, "the old server logs in at the new one without a password", edits=(
-        ("redis/codec/move_commands.c", "    if (home->username[0])\n        word[count++] = home->username;", "    if (count == 0)\n        word[count++] = home->username;"),
-    )), "servers/test_cluster_touched.py", "the_password"),
+    (Mutant(1565, "the password goes to servers that want none", edits=(
+        ("redis/cluster/move.c", "? config->password : NULL,", "? NULL : config->password,"),
+    )), "servers/test_cluster_touched.py", "no_password"),
+    (Mutant(1566, "with replicas a lock goes where they are not", edits=(
+        ("redis/cluster/move.c", "if (route->lane->cluster->confirm) {", "if (route->lane->cluster->confirm > 99) {"),
+    )), "servers/test_replicas_cluster.py", "failover_while"),
+    (Mutant(1567, "the old server sends the password without TLS", edits=(
+        ("redis/cluster/move.c", "if (reply->type == DLI_REPLY_ARRAY && reply->size == 2", "if (reply->type == DLI_REPLY_ERROR || (reply->type == DLI_REPLY_ARRAY && reply->size == 2"),
+        ("redis/cluster/move.c", '"yes") == 0)', '"yes") == 0))'),
+    )), "servers/test_tls_setups.py", "touched_while and not_told"),
 )  # fmt: skip
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.

@@ -161,7 +161,7 @@ def test_a_cluster_of_another_authority(agent: Agent, papers: Papers, cluster: G
     silent(client.ping(5000))
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not_told"])
 def test_touched_while_it_moves(agent: Agent, cluster: Guarded, papers: Papers, told: bool) -> None:
     """Its client has the old server move it over TLS. When the user may not ask whether servers speak TLS with each other, it waits."""
     admit(*cluster.nodes)
