@@ -776,6 +776,12 @@ PARKED = (
     (Mutant(1412, "each waiter meets the closed gate by itself", edits=(
         ("client/waitlist.c", "entry->due |= DLI_DUE_GATE;", "entry->due |= 0;"),
     )), "api/test_parked.py", "test_all_waits_end and gate"),
+    (Mutant(1590, "each call of a crowd sends the text of the script", edits=(
+        ("redis/pipe/unknown.c", "at >= 0 && !call->refused", "0"),
+    )), "api/test_parked.py", "test_a_crowd_sends"),
+    (Mutant(1591, "all calls that wait are in flight at once", edits=(
+        ("redis/pipe/pipe_io.c", "DLI_PIPE_FLYING, now", "SIZE_MAX, now"),
+    )), "api/test_parked.py", "test_a_slow_server"),
     (Mutant(1417, "the last waiter leaves its process in line", edits=(
         ("client/pass.c", "        group->stays = number;\n", "        group->stays = 0 * number;\n"),
     )), "kinds/test_waitlist.py", "test_all_go and cancelled"),

@@ -12,15 +12,19 @@ from typing import Any, Callable
 import pytest
 
 import mutants
-from harness.agent import until
+from harness.agent import Agent, until
 from harness.build import BUILD, ROOT, native, preloadable
+from harness.fake import LockServer
+from harness.kinds import calls
 from harness.server import Server
+from harness.tally import tell
 
 Make = Callable[..., Any]
 KINDS = ["read", "write", "semaphore", "permit"]
 ENDS = ["fork", "close", "abandon", "submit", "gate", "cancel", "timeout", "gone"]
 STACK = 256 * 1024  # like that of the watchdog; what an end called itself for took 700 bytes per waiter
 MANY, CROWD, LINE = 100_000, 5_000, 2_000
+FLYING = 1024  # DLI_PIPE_FLYING
 
 
 def small_stack() -> None:
@@ -74,6 +78,25 @@ def test_all_waits_end(new_server: Make, kind: str, end: str) -> None:
 def test_a_line_ends(new_server: Make, end: str) -> None:
     """The waiters of a fair lock all have a place on the server."""
     ended(new_server(), "fair", LINE, end)
+
+
+def test_a_crowd_sends_a_script_once(new_server: Make) -> None:
+    """All who leave the line are refused, as the server does not know the script: the first of them sends its text, the others their words."""
+    server = new_server()
+    ended(server, "fair", LINE, "close")
+    assert calls(server) > LINE and 0 < calls(server, "eval") <= 20  # one for each script that was used
+    tell(fired=1)
+
+
+def test_a_slow_server_gets_no_more_than_it_answers(agent: Agent) -> None:
+    """What it has not answered in time is not sent again on top: all but the first ones wait here."""
+    with LockServer() as fake:
+        fake.on("EVALSHA", b"")
+        client = agent.open(fake, command_timeout_ms=2000)
+        for number in range(CROWD):
+            client.lock(f"slow{number}", kind="fair").submit_acquire(1, 0, number).ok
+        assert "ACQUIRED" not in {client.event().type for _ in range(CROWD)}
+        assert 0 < fake.count("EVALSHA") <= FLYING * client.counters()["connects"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

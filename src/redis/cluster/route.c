@@ -140,7 +140,7 @@ static int encode_for_form(struct dli_route *route)
     route->job.form = form;
     route->job.asked = asked;
     route->job.all = route->all;
-    route->job.call.fallback = 0;
+    route->job.call.fallback = route->job.call.refused = 0;
     return route->job.call.encode(&route->job.call, 0);
 }
 

@@ -19,6 +19,8 @@ struct dli_call {
     int repeated;              /* it was sent twice: the first may have acted */
     int turned;                /* it has left a server that was not the primary, once */
     int fallback;              /* the command was sent as EVAL after NOSCRIPT */
+    int refused;               /* NOSCRIPT was answered once, while the text of the script was under way */
+    int loads;                 /* the pipe only: not 0: it has the text of the script at that place, see unknown.h */
     uint32_t slot;             /* index of the futex word in the pipe that its sleeping caller waits on */
     uint32_t sleeps;           /* a caller sleeps until done is set */
     int counted;               /* it counts in the load of the pipe */

@@ -111,9 +111,9 @@ static void expire_list(struct dli_pipe *pipe, struct dli_call **list, struct dl
             append(end, call);
             *min = call->deadline < *min ? call->deadline : *min;
         } else {
-            dli_fail(call->reason, status,
-                     status == DLOCK_CLOSED ? "the client was closed" : "%s: no connection in time%s%s",
-                     pipe->config->target.text, pipe->conn->reason.message[0] ? ": " : "", pipe->conn->reason.message);
+            dli_fail(call->reason, status, status == DLOCK_CLOSED ? "the client was closed" : "%s: no %s in time%s%s",
+                     pipe->config->target.text, pipe->conn->state == DLI_CONN_READY ? "answer" : "connection",
+                     pipe->conn->reason.message[0] ? ": " : "", pipe->conn->reason.message);
             dli_pipe_complete(pipe, call, status, 0, NULL);
         }
     }

@@ -23,8 +23,13 @@
 #include "private.h"
 #include "redis/link/link.h"
 #include "request.h"
+#include "unknown.h"
 
-enum { DLI_PIPE_WORDS = 64, DLI_PIPE_GROUP = 16 };
+/*
+ * No more calls than DLI_PIPE_FLYING are in flight, without urgent ones: if all that are waiting were sent to a slow
+ * server, each would be sent again before its answer came.
+ */
+enum { DLI_PIPE_WORDS = 64, DLI_PIPE_GROUP = 16, DLI_PIPE_FLYING = 1024 };
 
 /* A call that was sent. */
 struct dli_flight {
@@ -66,6 +71,7 @@ struct dli_pipe {
     int scripts_known;   /* bits: the server has the script of that batch */
     int batchless;       /* no batches: the server, or a proxy, wants the keys of a script in one slot */
     int64_t *reloads;    /* atomic counter of NOSCRIPT answers */
+    struct dli_unknown unknown;
 };
 
 /* 0, or -1 without memory. */

@@ -52,6 +52,7 @@ static void connection_lost(struct dli_pipe *pipe, int64_t now)
             dli_pipe_complete(pipe, call, DLOCK_UNREACHABLE, 1, NULL);
     }
     dli_conn_close(pipe->conn);
+    dli_unknown_forget(&pipe->unknown);
     pipe->try_at = pipe->lost_at = now;
     pipe->barren = pipe->leaving = 0;
 }
@@ -198,10 +199,13 @@ static int encode_batch(struct dli_pipe *pipe, struct dli_call **list, struct dl
     return 0;
 }
 
-/* Put the calls of a list on the wire. If memory runs out, the call and those behind it stay in the list. */
-static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, int64_t now)
+/*
+ * Put the calls of a list on the wire, while fewer than most are in flight. If memory runs out, the call and those behind
+ * it stay in the list.
+ */
+static void encode_list(struct dli_pipe *pipe, struct dli_call **list, struct dli_call ***end, size_t most, int64_t now)
 {
-    while (*list) {
+    while (*list && pipe->flying_count < most) {
         struct dli_call *call = *list;
 
         if (pipe->flying_count == 0)
@@ -234,17 +238,22 @@ static void again(struct dli_pipe *pipe, struct dli_call *call)
 }
 
 /*
- * After NOSCRIPT send the call again with the script's text: the server has done nothing yet. Each call of a batch gets
- * the text, because by its hash it would be refused again, and calls behind it would overtake it.
+ * After NOSCRIPT send the call again: the server has done nothing yet. It gets the script's text, unless a call before it
+ * has that. So all keep their order.
  */
 static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
     if (!dli_call_unknown_script(call, reply))
         return 0;
     __atomic_add_fetch(pipe->reloads, 1, __ATOMIC_RELAXED);
+    if (dli_unknown_coming(&pipe->unknown, call)) {
+        again(pipe, call);
+        return 1;
+    }
     call->fallback = 1;
     call->command.size = 0;
     if (call->encode(call, 1)) {
+        dli_unknown_arrived(&pipe->unknown, call);
         dli_pipe_complete(pipe, call, DLOCK_OUT_OF_MEMORY, 0, NULL);
         return 1;
     }
@@ -260,6 +269,8 @@ static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
 
 static void answer(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
+    if (call)
+        dli_unknown_arrived(&pipe->unknown, call);
     if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
         fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
 }
@@ -370,9 +381,9 @@ static void exchange(struct dli_pipe *pipe, int64_t now)
 {
     receive(pipe, now);
     if (pipe->conn->state == DLI_CONN_READY && !pipe->leaving) {
-        encode_list(pipe, &pipe->again, &pipe->again_end, now);
-        encode_list(pipe, &pipe->urgent, &pipe->urgent_end, now);
-        encode_list(pipe, &pipe->waiting, &pipe->waiting_end, now);
+        encode_list(pipe, &pipe->again, &pipe->again_end, SIZE_MAX, now);
+        encode_list(pipe, &pipe->urgent, &pipe->urgent_end, SIZE_MAX, now);
+        encode_list(pipe, &pipe->waiting, &pipe->waiting_end, DLI_PIPE_FLYING, now);
         if (pipe->conn->out.size > 0)
             dli_conn_flush(pipe->conn);
     }

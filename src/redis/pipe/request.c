@@ -131,7 +131,7 @@ int dli_job_begin(struct dli_job *job)
     call->deadline = job->request.deadline;
     call->repeatable = job->request.repeatable;
     call->reason = job->request.reason;
-    call->fallback = call->repeated = call->turned = call->asking = call->batch = 0;
+    call->fallback = call->refused = call->loads = call->repeated = call->turned = call->asking = call->batch = 0;
     job->request.torn = 0;
     call->sleeps = 0;
     return encode(call, 0);
