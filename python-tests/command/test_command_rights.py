@@ -7,7 +7,7 @@ import pytest
 
 from harness.acl import rights
 from harness.server import Server
-from shell import HOLD, Running, dlock
+from shell import HOLD, Running, dlock, is_sentence
 
 KINDS = ["mutex", "fair", "read-write", "semaphore", "permit-semaphore"]
 QUARANTINE = ["+info", "+hmget", "+hset", "+hget", "+time", "~dlock_memory:billing"]
@@ -62,7 +62,8 @@ def test_enough(server: Server, features: list[str], commands: list[str]) -> Non
 def test_without_a_kind_a_mutex_is_not_enough(server: Server, command: str) -> None:
     """They look for the kind, which the user may not. The page says so."""
     done = dlock(*command.split(), url=allow(server, ["mutex", "inspect", "gate", "+scan"]))
-    assert done.returncode == DENIED and "the server says" in done.stderr, done
+    assert done.returncode == DENIED and "the server says" in done.stderr and is_sentence(done.stderr), done
+    assert ("name it with --kind" in done.stderr) == (command != "list"), done  # which has no --kind
     assert server.command("EXISTS", "billing:held") == 1
 
 

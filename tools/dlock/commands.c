@@ -28,7 +28,7 @@ int tool_frame(struct tool *tool, const struct tool_command *command, const stru
 static int help(void)
 {
     fputs("Usage: dlock COMMAND [options] [NAME...]\n"
-          "Distributed locks on Redis and Valkey, from the command line.\n\n",
+          "Distributed locks on Redis, Valkey, etcd and ZooKeeper, from the command line.\n\n",
           stdout);
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);

@@ -83,7 +83,7 @@ static int inspect(struct tool *tool, void *context)
     (void)context;
     for (int i = 0; i < tool->count && !code; i++) {
         if (tool_look(tool, tool->kind, tool->words[i], &look) != DLOCK_OK) {
-            code = tool_failed(tool);
+            code = tool_look_failed(tool);
             worst = worst ? worst : code;
             code = code == TOOL_USAGE ? 0 : code; /* the others are asked all the same */
         } else {

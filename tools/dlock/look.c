@@ -129,6 +129,15 @@ dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct
     return status;
 }
 
+int tool_look_failed(const struct tool *tool)
+{
+    if (tool->kind || dlock_error_code(tool->error) != DLOCK_DENIED)
+        return tool_failed(tool);
+    return tool_say(tool, tool_code(DLOCK_DENIED),
+                    "%s; finding out the kind takes the rights of all kinds: name it with --kind",
+                    dlock_error_message(tool->error));
+}
+
 int tool_with_lock(struct tool *tool, const char *name, int (*work)(struct tool *tool, dlock_lock *lock, void *context),
                    void *context)
 {
@@ -137,7 +146,7 @@ int tool_with_lock(struct tool *tool, const char *name, int (*work)(struct tool 
     int code = tool_open(tool);
 
     if (!code && !tool->kind && tool_look(tool, 0, name, &look) != DLOCK_OK)
-        code = tool_failed(tool);
+        code = tool_look_failed(tool);
     if (!code)
         code = tool_lock(tool, look.kind, name, &lock);
     if (!code)

@@ -173,6 +173,9 @@ struct tool_look {
 /* kind 0: find it out. DLOCK_OK, or a status with tool->error. */
 dlock_status tool_look(struct tool *tool, int32_t kind, const char *name, struct tool_look *look);
 
+/* As tool_failed, after tool_look: tells a user who may not look for the kind of a lock to name it. */
+int tool_look_failed(const struct tool *tool);
+
 /*
  * The same without waiting, for a kind that is known: an event with tag follows, which tool_look_read reads. It has a
  * status of its own.
