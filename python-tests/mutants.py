@@ -1359,7 +1359,7 @@ ZOOKEEPER = (
     )), "test_zookeeper_gates.py", "what_is_over and latch"),
     (Mutant(949, "the line of permits has no gate", edits=(
         ("zookeeper/exchange.c", "    *gate = all->gate;\n", "    *gate = 0;\n"),
-    )), "test_zookeeper_gates.py", "every_wait and permit"),
+    )), "test_zookeeper_gates.py", "hears_nothing and permit"),
     (Mutant(821, "another node is made without a look for the first one", edits=(
         ("zookeeper/exchange.c", "else if (entry->state == DLI_ZK_SENT)\n        dli_zk_search(job);", "else if (entry->state == DLI_ZK_SENT)\n        (job->tries < 0 ? dli_zk_search : dli_zk_create)(job);"),
     )), "test_zookeeper_faults.py", "z01"),

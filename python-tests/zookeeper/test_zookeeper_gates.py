@@ -74,6 +74,24 @@ def test_every_wait_ends(zookeeper: Zookeeper, new_agent: Make, kind: str) -> No
     others[1].lock("job", kind=kind).acquire(1, 5000).ok
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "latch"])
+def test_a_wait_behind_one_that_hears_nothing_ends(zookeeper: Zookeeper, new_agent: Make, kind: str) -> None:
+    """The first in line is stopped, and its session lives on. Who waits behind it sees the gate by itself."""
+    holder = new_agent().open(zookeeper)
+    holds(holder, kind)
+    waits = []
+    for agent in (deaf := new_agent()), new_agent():
+        client = agent.open(zookeeper, lease_ms=60_000, **PATIENT)
+        waits.append(client.lock("job", kind=kind).start("acquire", 2, -1, thread=1))
+        where = "job/locks" if kind == "permit_semaphore" else "job"
+        until(lambda: len(line(zookeeper, where)) >= len(waits) + (kind != "permit_semaphore"))
+    deaf.stop()
+    holder.lock("job", kind=kind).close_gate(60_000).ok
+    assert waits[1].answer().status == "GATE_CLOSED"
+    deaf.resume()
+    assert waits[0].answer().status == "GATE_CLOSED"
+
+
 def test_waits_behind_a_holder_of_their_own_process_end(zookeeper: Zookeeper, new_agent: Make) -> None:
     """They have no node. They hear when it opens, too."""
     client, other = new_agent().open(zookeeper, **PATIENT), new_agent().open(zookeeper)
