@@ -74,22 +74,26 @@ def a_grant_without_the_thread(late: Late, place: Place, new_agent: Make, rounds
         other.acquire()
 
 
-def for_others(late: Late, place: Place, new_agent: Make, rounds: int = 6) -> None:
-    """Who stands in also does what is for others, at once: another caller, and a submitted call."""
-    other, client, slow = Other(new_agent(), place), client_of(late.agent, place), 0
-    waits = in_line(client, place)
-    with late.stopped():
-        more: Lock = client.lock("another")
-        for _ in range(rounds):
-            began = time.monotonic()
-            more.start("acquire", 2, 20_000, thread=2).answer(SOON).ok
-            more.start("release", 2, thread=2).answer(SOON).ok
-            slow += time.monotonic() - began > 0.1
-        assert slow <= rounds // 2
-        client.lock("submitted").submit_acquire(3, 60_000, 3).ok
-        assert client.event(SOON).type == "ACQUIRED"
-        other.release()
-        waits.answer(SOON).ok
+def for_others(late: Late, place: Place, new_agent: Make, waits: int = 4, rounds: int = 6) -> None:
+    """Who stands in also does what is for others, at once: another caller, and a submitted call. A wait that finds the thread awake does not."""
+    other, client = Other(new_agent(), place), client_of(late.agent, place)
+    more: Lock = client.lock("another")
+    for tag in range(3, 3 + waits):
+        waiting, slow = in_line(client, place), 0
+        with late.stopped():
+            for _ in range(rounds):
+                began = time.monotonic()
+                more.start("acquire", 2, 20_000, thread=2).answer(SOON).ok
+                more.start("release", 2, thread=2).answer(SOON).ok
+                slow += time.monotonic() - began > 0.1
+            assert slow <= rounds // 2
+            client.lock("submitted").submit_acquire(tag, 60_000, tag).ok
+            assert client.event(SOON).type == "ACQUIRED"
+            other.release()
+            waiting.answer(SOON).ok
+        client.lock("submitted").release(tag).ok
+        client.lock(NAME).release(1).ok
+        other.acquire()
 
 
 def the_thread_hears_again(client: Client, other: Any, name: str, in_vain: Callable[[], Pending], stands: Callable[[bool], bool], rounds: int, slow: float) -> None:
