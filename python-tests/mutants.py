@@ -1014,6 +1014,9 @@ ETCD = (
     (Mutant(975, "a change of the number of permits is made again where its id has gone", edits=(
         ("etcd/permit.c", "dli_change_ids(value) >= DLI", "dli_change_ids(value) > DLI"),
     )), "test_etcd_permits.py", "meanwhile"),
+    (Mutant(907, "a claim that gets another lease loses its number of permits", edits=(
+        ("etcd/renew.c", "    step->keep_value = 1;\n", ""),
+    )), "test_etcd_permits.py", "extended_hold"),
     (Mutant(976, "a caller leaves its call to the client's thread", edits=(
         ("lanes/lanes.c", "return !__atomic_load_n(&lanes->under_way, __ATOMIC_RELAXED) && dli", "return __atomic_load_n(&lanes->under_way, __ATOMIC_RELAXED) > 1000 && dli"),
     )), "test_etcd_standin.py", "calls_without"),
@@ -1081,7 +1084,7 @@ WORLDS = (
         ("etcd/exchange.c", "    } else if (own->keys == 0) { /* it vanished: stand in line anew */", "    } else if (own->keys < 0) { /* it vanished: stand in line anew */"),
         ("etcd/exchange.c", "    } else if (dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->found[0].created;\n        if (job", "    } else if (own->keys == 0 || dli_etcd_lives(job, &own->found[0])) {\n        job->created = own->keys ? own->found[0].created : created;\n        if (job"),
     )),
-    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=10001, semaphores=True, edits=(
+    Mutant(856, "the key of an old session is deleted, whatever it is by now", world="etcd", first=4101, semaphores=True, edits=(
         ("etcd/exchange.c", "    dli_etcd_test(&txn, DLI_ETCD_CREATED, own_key(job, key), created);\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, txn.test[0].key);",
          "    (void)created;\n    dli_etcd_then(&txn, DLI_ETCD_DELETE, own_key(job, key));"),
     )),
@@ -1129,9 +1132,6 @@ WORLDS = (
     )),
     Mutant(906, "one permit more than there are", world="zookeeper", semaphores=True, edits=(
         ("zookeeper/permit.c", "} else if (all <= total) {", "} else if (all <= total + 1) {"),
-    )),
-    Mutant(907, "a claim that gets another lease loses its number of permits", world="etcd", semaphores=True, edits=(
-        ("etcd/renew.c", "    step->keep_value = 1;\n", ""),
     )),
     Mutant(908, "claims with permits before its own do not count", world="etcd", semaphores=True, edits=(
         ("etcd/permit.c", "        sums->before = dli_plus(sums->before, permits);", "        sums->before = dli_plus(sums->before, 1);"),

@@ -182,14 +182,26 @@ def test_l16_a_deposed_leader_does_not_renew(new_etcd: Make, new_agent: Make, ro
 
 
 def test_keep_alives_cost_one_read_more_for_each_session(etcd: Etcd, agent: Agent) -> None:
-    """Whatever the number of locks: other reads, of many locks at once, may come beside it, but none for each lock."""
+    """
+    Whatever the number of locks: a read for each keep-alive. One of the two may be behind the last count. Beside them the keys of holds
+    are read whose watch has just begun: once each, so there comes a round without.
+    """
     client = agent.open(etcd, lease_ms=3000)
     locks = [client.lock(f"job{number}") for number in range(1000)]
     for lock in locks:
         lock.acquire(1, 0).ok
-    renewed(client, 2 * len(locks))
-    reads, alive, began = etcd.received("Txn"), etcd.received("LeaseKeepAlive"), client.counters()["renewed"]
-    until(lambda: client.counters()["renewed"] >= began + 4 * len(locks), timeout=40)
-    reads, alive = etcd.received("Txn") - reads, etcd.received("LeaseKeepAlive") - alive
-    assert alive <= 10 and 2 <= reads < len(locks) / 10
+
+    def of_rounds(count: int) -> tuple[float, float]:
+        reads, alive, began = etcd.received("Txn"), etcd.received("LeaseKeepAlive"), client.counters()["renewed"]
+        until(lambda: client.counters()["renewed"] >= began + count * len(locks), timeout=40)
+        return etcd.received("Txn") - reads, etcd.received("LeaseKeepAlive") - alive
+
+    def is_steady() -> bool:
+        reads, alive = of_rounds(1)
+        return reads <= alive + 1
+
+    of_rounds(1)
+    until(is_steady, timeout=40)
+    reads, alive = of_rounds(4)
+    assert 2 <= alive <= 10 and abs(reads - alive) <= 1
     assert all(lock.state(1) == "HELD" for lock in locks)

@@ -40,6 +40,19 @@ def test_permits_of_a_dead_holder_come_back(etcd: Etcd, new_agent: Make) -> None
     assert waiting.answer().ok.token > token
 
 
+def test_an_extended_hold_keeps_its_permits(etcd: Etcd, new_agent: Make) -> None:
+    """Its key gets another lease. Its value, the number of permits, stays."""
+    mine, theirs = (new_agent().open(etcd, lease_ms=3000).lock("seats", kind="permit_semaphore", permits=permits) for permits in (3, 2))
+    mine.permits_set(4).ok
+    mine.acquire(1, 0).ok
+    for lease in (30_000, 4000):
+        mine.extend(1, lease).ok
+        assert theirs.acquire(1, 0).status == "BUSY" and mine.permits().ok.value == 1
+    mine.release(1).ok
+    theirs.acquire(1, 0).ok
+    assert mine.permits().ok.value == 2
+
+
 def test_nobody_is_passed(etcd: Etcd, new_agent: Make) -> None:
     """Who asks for two waits before one who asks for one, and is served first."""
     holder, large, small = (new_agent().open(etcd, safety_ms=60000) for _ in range(3))
