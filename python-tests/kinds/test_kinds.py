@@ -1169,6 +1169,39 @@ def test_namespaces(agent: Agent, new_agent: Make, redis_server: Server, kind: s
     assert locks[0].acquire(9, 0).status == ("OK" if kind == "read" else "BUSY")
 
 
+@pytest.mark.parametrize("kind", ["mutex", "write", "fair"])
+def test_waiters_of_another_namespace_are_left_alone(new_agent: Make, redis_server: Server, kind: str) -> None:
+    """A client waits in one namespace more: those of the other one send nothing. The first one there looks again, once it can hear."""
+    theirs, mine = (new_agent().open(redis_server, safety_ms=60_000, lease_ms=60_000) for _ in range(2))
+    locks = [(one(theirs, kind, f"lock {n}", namespace="north"), one(mine, kind, f"lock {n}", namespace="north")) for n in range(60)]
+    locks.append((one(theirs, kind, "lock", namespace="south"), one(mine, kind, "lock", namespace="south")))
+
+    def turn(held: Any, waits: Any) -> None:
+        held.release(1).ok
+        assert mine.event().type == "ACQUIRED"
+        waits.release(2).ok
+        held.acquire(1, 1000).ok
+        waits.submit_acquire(2, -1, 2).ok
+
+    def costs(*these: Any) -> int:
+        before = calls(redis_server, "evalsha")
+        for pair in these:
+            turn(*pair)
+        return calls(redis_server, "evalsha") - before
+
+    for held, waits in locks[:-1]:
+        held.acquire(1, 0).ok
+        waits.submit_acquire(2, -1, 2).ok
+    until(lambda: len(redis_server.command("PUBSUB", "CHANNELS", "dlock_client:*")) == 1)
+    until(lambda: costs(locks[0]) < 8)  # what the subscription has caused is over
+    before = calls(redis_server, "evalsha")
+    locks[-1][0].acquire(1, 0).ok
+    locks[-1][1].submit_acquire(2, -1, 2).ok
+    until(lambda: len(redis_server.command("PUBSUB", "CHANNELS", "dlock_client:*")) == 2)
+    costs(locks[-1], locks[0])
+    assert calls(redis_server, "evalsha") - before < 40
+
+
 def test_names_with_their_namespace(agent: Agent, store: Any) -> None:
     client = agent.open(store)
     for size in (1, 1023, 1024):

@@ -70,6 +70,8 @@ struct dli_client {
     int line;                /* enum dli_line, atomic: the state of the subscription */
     uint32_t line_ups;       /* atomic: how often the subscription came up */
     int64_t gate_until;      /* loop 0: what the gate message being delivered says */
+    const char *heard;       /* loop 0: the namespace in which grants arrive from now on */
+    size_t heard_size;       /* loop 0: of it, with its colon */
     int64_t lapsed[2];       /* loop 0: above and up to which lease holds are to be renewed now */
     int64_t begun;           /* atomic: begun calls that did not succeed in memory */
     struct dli_run *cut_off; /* multi-locks to end, under mutex: multi_submit.c */

@@ -4,6 +4,8 @@
  */
 #include "waitlist.h"
 
+#include <string.h>
+
 #include "sys/sys.h"
 
 void dli_line_follow(struct dli_entry *entry)
@@ -40,6 +42,26 @@ static void down(void *owner)
 
     __atomic_store_n(&client->line, DLI_LINE_BROKEN, __ATOMIC_RELEASE);
     dli_client_each(client, resubscribe);
+}
+
+/* Of its namespace nothing was heard before: also not of its gate. */
+static void hear(struct dli_entry *entry, int64_t now)
+{
+    const struct dli_client *client = entry->client;
+
+    if (entry->name.space != client->heard_size || memcmp(entry->name.text, client->heard, client->heard_size) != 0)
+        return;
+    entry->gate_query_ups = 0;
+    dli_mutex_probe(&entry->m, now);
+}
+
+static void heard(void *owner, const char *space, size_t size)
+{
+    struct dli_client *client = owner;
+
+    client->heard = space;
+    client->heard_size = size;
+    dli_client_each(client, hear);
 }
 
 /* The entry has its mutex held, and a ref to drop, afterwards. */
@@ -254,5 +276,5 @@ static void note(void *owner, dlock_status status, const char *text)
     dli_events_log(&client->events, status, text);
 }
 
-const struct dli_store_hooks dli_line_hooks = {up,     down,    subscribed, unsubscribed, hint,
-                                               rumour, granted, gate,       lapsed,       note};
+const struct dli_store_hooks dli_line_hooks = {up,     down,    heard, subscribed, unsubscribed, hint,
+                                               rumour, granted, gate,  lapsed,     note};

@@ -214,6 +214,7 @@ struct dli_message_target {
 struct dli_store_hooks {
     void (*up)(void *owner);   /* subscribed: grants will be pushed */
     void (*down)(void *owner); /* not subscribed: no grants will be pushed, and every subscription must be repeated */
+    void (*heard)(void *owner, const char *space, size_t size); /* while it is up: grants of one more namespace, too */
     void (*subscribed)(void *owner, const struct dli_message_target *target);
     void (*unsubscribed)(void *owner, const struct dli_message_target *target); /* the subscription has ended */
     void (*hint)(void *owner,

@@ -30,6 +30,12 @@ static void note_target(void *owner, const struct dli_message_target *target)
     REQUIRE(dli_kind_find(target->family) && target->number >= 0 && target->size < 1 << 20);
 }
 
+static void heard(void *owner, const char *space, size_t size)
+{
+    note_hook(owner);
+    REQUIRE(space && size < 1 << 20);
+}
+
 static void granted(void *owner, const struct dli_message_target *target, const struct dli_pushed *grant)
 {
     note_target(owner, target);
@@ -57,6 +63,7 @@ static void log_line(void *owner, dlock_status status, const char *text)
 
 static const struct dli_store_hooks hooks = {.up = note_hook,
                                              .down = note_hook,
+                                             .heard = heard,
                                              .subscribed = note_target,
                                              .unsubscribed = note_target,
                                              .hint = note_target,

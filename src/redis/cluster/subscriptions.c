@@ -240,6 +240,13 @@ static void down(void *owner)
     settle(node->cluster, 0);
 }
 
+static void heard(void *owner, const struct dli_ear *ear)
+{
+    const struct dli_store *store = &((struct dli_node *)owner)->cluster->store;
+
+    store->hooks->heard(store->owner, dli_ear_space(ear), ear->space);
+}
+
 /* ---- lane 0: messages */
 
 /*
@@ -343,7 +350,7 @@ static int refused(void *owner, const struct dli_reply *error)
     return 1;
 }
 
-static const struct dli_subscriber_hooks hooks = {up, down, subscribed, unsubscribed, message, refused};
+static const struct dli_subscriber_hooks hooks = {up, down, heard, subscribed, unsubscribed, message, refused};
 
 int dli_subscriptions_init(struct dli_node *node, int wake_fd)
 {

@@ -108,12 +108,14 @@ static void connection_lost(struct dli_subscriber *sub, int64_t now)
     }
 }
 
-static void subscription_up(struct dli_subscriber *sub)
+static void subscription_up(struct dli_subscriber *sub, const struct dli_ear *ear)
 {
-    if (--sub->unheard > 0)
+    sub->unheard--;
+    if (sub->up)
+        sub->hooks->heard(sub->owner, ear);
+    if (sub->up || sub->unheard > 0)
         return;
-    sub->unheard = 0;
-    sub->ups += !sub->up;
+    sub->ups++;
     sub->up = 1;
     sub->failed = 0;
     sub->hooks->up(sub->owner);
@@ -145,12 +147,12 @@ static int is_owed(struct dli_subscriber *sub, int sharded, int on)
 /* A subscription to a channel has begun (on), or ended. */
 static void confirmed(struct dli_subscriber *sub, int sharded, int on, const struct dli_reply *channel)
 {
-    int own = on && !sharded && dli_ears_find(sub->ears, channel->text, channel->size);
+    const struct dli_ear *own = on && !sharded ? dli_ears_find(sub->ears, channel->text, channel->size) : NULL;
 
     if (own ? sub->unheard == 0 : !is_owed(sub, sharded, on))
         leave(sub);
     else if (own)
-        subscription_up(sub);
+        subscription_up(sub, own);
     else
         (on ? sub->hooks->subscribed : sub->hooks->unsubscribed)(sub->owner, sharded, channel->text, channel->size);
 }

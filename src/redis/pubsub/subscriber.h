@@ -18,8 +18,9 @@
 #include "redis/link/link.h"
 
 struct dli_subscriber_hooks {
-    void (*up)(void *owner);   /* the own channels are subscribed, or one more: grants are received from now on */
+    void (*up)(void *owner);   /* the own channels are subscribed: grants are received from now on */
     void (*down)(void *owner); /* they are not any more, and the other subscriptions are lost */
+    void (*heard)(void *owner, const struct dli_ear *ear); /* while it is up: one more of them is subscribed */
     void (*subscribed)(void *owner, int sharded, const char *channel, size_t size);
     void (*unsubscribed)(void *owner, int sharded, const char *channel, size_t size); /* the subscription has ended */
     void (*message)(void *owner, const char *channel, size_t channel_size, const char *text, size_t size);

@@ -26,6 +26,13 @@ static void down(void *owner)
         quorum->store.hooks->down(quorum->store.owner);
 }
 
+static void heard(void *owner, const char *space, size_t size)
+{
+    const struct dli_server *node = owner;
+
+    node->quorum->store.hooks->heard(node->quorum->store.owner, space, size);
+}
+
 static void subscribed(void *owner, const struct dli_message_target *target)
 {
     const struct dli_server *node = owner;
@@ -79,6 +86,7 @@ static void note(void *owner, dlock_status status, const char *text)
 
 const struct dli_store_hooks dli_server_hooks = {.up = up,
                                                  .down = down,
+                                                 .heard = heard,
                                                  .subscribed = subscribed,
                                                  .unsubscribed = unsubscribed,
                                                  .hint = hint,

@@ -18,6 +18,13 @@ static void down(void *owner)
     store->hooks->down(store->owner);
 }
 
+static void heard(void *owner, const struct dli_ear *ear)
+{
+    const struct dli_store *store = owner;
+
+    store->hooks->heard(store->owner, dli_ear_space(ear), ear->space);
+}
+
 static void subscribed(void *owner, int sharded, const char *channel, size_t size)
 {
     const struct dli_store *store = owner;
@@ -42,7 +49,8 @@ static void message(void *owner, const char *channel, size_t channel_size, const
     dli_message_dispatch(store, own, channel, channel_size, text, size);
 }
 
-const struct dli_subscriber_hooks dli_single_subscriber_hooks = {up, down, subscribed, unsubscribed, message, NULL};
+const struct dli_subscriber_hooks dli_single_subscriber_hooks = {up,           down,    heard, subscribed,
+                                                                 unsubscribed, message, NULL};
 
 void dli_single_want(struct dli_store *store, const struct dli_place *place)
 {
