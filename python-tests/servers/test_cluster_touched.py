@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterator
 import pytest
 
 import mutants
+from harness.acl import rights
 from harness.agent import Agent, Client, until
 from harness.build import BUILD, ROOT
 from harness.cluster import Cluster, Node
@@ -148,6 +149,35 @@ def test_it_is_renewed(agent: Agent, new_agent: Make, cluster: Cluster, kind: st
     goes_on(client)
     assert theirs.acquire(2, 0).status == "BUSY" and mine.state(1) == "HELD"
     mine.release(1).ok
+
+
+@pytest.mark.parametrize("kind", ["read", "permit_semaphore"])
+def test_a_renewal_touches_it(agent: Agent, cluster: Cluster, kind: str) -> None:
+    """The operator has moved one of several keys, and takes his time: the hold is renewed all the same, and its other keys follow."""
+    client = agent.open(cluster, **{**OPTIONS, "lease_ms": 1500})
+    lock = one(client, kind, "{k}touched")
+    lock.acquire(1, 0).ok
+    with moving(cluster, "k") as (source, target):
+        ask(source, "MIGRATE", target.host, target.port, "{k}touched", 0, 5000)
+        goes_on(client)
+        assert lock.state(1) == "HELD" and not keys_of(source, "{k}touched")
+    lock.release(1).ok
+
+
+@pytest.mark.parametrize("private", [0, 4])
+def test_calls_that_do_not_wait(agent: Agent, cluster: Cluster, private: int) -> None:
+    """Many at once, through the shared connection: each of the locks goes over, and each caller hears of it."""
+    client = agent.open(cluster, **OPTIONS, private_connections=private)
+    locks = [client.lock(f"{{k}}{number}") for number in range(30)]
+    tokens = [used(client, "mutex", f"{{k}}{number}") for number in range(30)]
+    with moving(cluster, "k") as (source, _):
+        for number, lock in enumerate(locks):
+            lock.submit_acquire(1, 0, number).ok
+        assert {client.event().status for _ in locks} == {0}
+        assert not keys_of(source, "k")
+    for lock, token in zip(locks, tokens):
+        assert lock.state(1) == "HELD" and lock.token(1).ok.token > token
+        lock.release(1).ok
 
 
 def test_what_else_touches_it(agent: Agent, cluster: Cluster) -> None:
@@ -330,6 +360,26 @@ def test_a_move_that_is_cancelled(agent: Agent, new_agent: Make, cluster: Cluste
     with target.client() as client:  # what the operator has to do
         ask(target, "FLUSHALL")
         assert client.command("DBSIZE") == 0
+    theirs.release(2).ok
+
+
+MOVE = ["migrate", "exists", "type", "strlen", "hlen", "llen", "zcard", "hgetall", "zrange"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_rights_suffice(agent: Agent, new_agent: Make, cluster: Cluster, kind: str) -> None:
+    """Those that docs/acl.md names for the kind, for a cluster, and for locks that are touched while their slot moves."""
+    feature = {"read": "read-write", "write": "read-write", "permit_semaphore": "permit-semaphore"}.get(kind, kind)
+    page = (ROOT / "docs/acl.md").read_text()
+    assert all(f"`+{name}`" in page.partition("A lock that is touched")[2].partition("\n- ")[0] for name in MOVE)
+    more = [f"+{name}" for name in MOVE] + ["+cluster|shards", "+asking", "+pubsub|shardnumsub", "+spublish", "+ssubscribe", "+sunsubscribe"]
+    url = cluster.admit("billing", SECRET, "resetchannels", "-@all", *rights(feature, "billing").rules(), *more)
+    mine, theirs = sides(agent.open(url, **OPTIONS, namespace="billing"), new_agent().open(url, **OPTIONS, namespace="billing"), kind, "k")
+    token = mine.acquire(1, 0).ok.token
+    with moving(cluster, "billing:k") as (source, _):
+        assert theirs.acquire(2, 0).status == "BUSY" and not keys_of(source, "billing:k")
+        mine.release(1).ok
+        assert theirs.acquire(2, 0).ok.token > token
     theirs.release(2).ok
 
 
