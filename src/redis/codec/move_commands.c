@@ -9,7 +9,7 @@
 #include "redis/scripts/scripts.h"
 
 enum {
-    MOST = 4096,            /* members, and pieces of 64 bytes, that one step moves: it takes the server a few ms */
+    MOST = 4096,            /* members that one step moves: it takes the server a few ms, see moving.lua */
     MIGRATE_TIMEOUT = 1000, /* ms that the server waits for the other one; it serves nobody meanwhile */
     FIXED = 10              /* words of MIGRATE before the keys, at most */
 };

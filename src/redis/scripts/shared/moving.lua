@@ -4,6 +4,7 @@
 -- are those of one read-write lock: the first is its hash, the seventh that of its holders.
 local most, nobody, hold = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local COUNT = { string = 'STRLEN', hash = 'HLEN', list = 'LLEN', zset = 'ZCARD' }
+local KEY, TRY = 8, 4 -- what a key costs, and to look for one that is not there, in members
 local found, kinds, size, tries = {}, {}, 0, 0
 
 -- The reply, or nil when the server does not have the key.
@@ -19,7 +20,7 @@ end
 
 local function add(key)
   tries = tries + 1
-  if tries > most then
+  if tries > most / TRY then
     size = most + 1
   end
   if size > most or kinds[key] or ask('EXISTS', key) ~= 1 then
@@ -28,7 +29,7 @@ local function add(key)
   kinds[key] = ask('TYPE', key).ok
   local count = COUNT[kinds[key]]
   count = count and ask(count, key) or most
-  size = size + 1 + (kinds[key] == 'string' and count / 64 or count)
+  size = size + KEY + (kinds[key] == 'string' and count / 64 or count)
   found[#found + 1] = key
 end
 
