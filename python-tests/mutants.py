@@ -1309,6 +1309,9 @@ TOUCHED = (
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
 ZOOKEEPER = (
+    (Mutant(1500, "a welcome on another connection counts at once, although a deposed leader may have said it", edits=(
+        ("zookeeper/heartbeat.c", "    if (fresh)\n        session->since = stamp;", "    if (fresh >= 0)\n        session->since = stamp;"),
+    )), "test_zookeeper_leases.py", "welcome"),
     (Mutant(914, "a child of a fork uses the session of its parent", edits=IN_THE_CHILD), "test_zookeeper_faults.py", "z10_a_child"),
     (Mutant(1446, "a query of a gate that failed is repeated at once", edits=(
         ("client/gate.c", "aside->gate_again = now + FAILED_PAUSE;", "aside->gate_again = now;"),

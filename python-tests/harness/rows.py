@@ -195,6 +195,7 @@ Z-16 20 ZooKeeper: a client is cut off from its member
 Z-17 30 ZooKeeper: most members have slow disks
 Z-18 1 ZooKeeper: the leader's disk is full
 Z-19 8 ZooKeeper: a member's clock is a day ahead
+Z-20 10 ZooKeeper: the leader is cut off from the followers, with the default ratios
 """
 ROWS = {line[:4]: (int(line[5:].split(" ", 1)[0]), line[5:].split(" ", 1)[1]) for line in TABLE.split("\n") if line}
 GROUPS = {

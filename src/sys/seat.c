@@ -51,7 +51,17 @@ int dli_seat_take(struct dli_seat *seat)
         __atomic_exchange_n(&seat->taken, 1, __ATOMIC_ACQUIRE))
         return 0;
     __atomic_store_n(&seat->rung, 0, __ATOMIC_RELAXED);
+    seat->used = 1;
     return 1;
+}
+
+void dli_seat_retire(struct dli_seat *seat)
+{
+    dli_seat_close_relay(seat);
+    dli_seat_offer(seat, 0);
+    dli_seat_rouse(seat);
+    if (__atomic_exchange_n(&seat->taken, 1, __ATOMIC_ACQUIRE) == 0 && !seat->used)
+        dli_seat_fini(seat);
 }
 
 void dli_seat_leave(struct dli_seat *seat)

@@ -107,6 +107,7 @@ struct dli_seat {
     int taken;   /* a thread has it, or is about to leave it */
     int working; /* that thread looks at rung before it sleeps again */
     int rung;    /* since it was taken */
+    int used;    /* a thread has had it. Not atomic: whoever has taken it reads and writes it */
     int bell;    /* wakes that thread; -1: none yet */
     int relay;   /* of what the other thread sleeps on; -1: none. Not atomic: that thread's, or its mutex guards it */
 };
@@ -121,6 +122,12 @@ void dli_seat_fini(struct dli_seat *seat);
 int dli_seat_open_relay(struct dli_seat *seat, int fd);
 void dli_seat_close_relay(struct dli_seat *seat);
 void dli_seat_offer(struct dli_seat *seat, int offered);
+
+/*
+ * The other thread, at the end: nobody takes the seat any more, and the one who has it is woken. The bell of a seat that nobody has
+ * had goes; that of another one may still be rung.
+ */
+void dli_seat_retire(struct dli_seat *seat);
 
 /* 1: the calling thread has the seat now. */
 int dli_seat_take(struct dli_seat *seat);

@@ -226,12 +226,24 @@ static void end_session(void *owner, struct dli_link *link)
     dli_zk_say_bye(session);
 }
 
+/* Nobody steps it any more. */
+static void hang_up(void *owner, struct dli_link *link)
+{
+    struct dli_zk_session *session = DLI_OBJECT(link, struct dli_zk_session, link);
+
+    (void)owner;
+    dli_conn_close(session->conn);
+    session->phase = DLI_ZK_DOWN;
+}
+
 void dli_zk_sessions_end(struct dli_zk *zk)
 {
     dlock_error reason = {.code = DLOCK_CLOSED, .message = "the client was closed"};
 
     dli_list_each(&zk->sessions, end_session, &reason);
     drain(zk, dli_now() + LAST);
+    dli_list_each(&zk->sessions, hang_up, NULL);
+    dli_list_each(&zk->ended, hang_up, NULL);
 }
 
 void dli_zk_sessions_free(struct dli_zk *zk)

@@ -256,6 +256,8 @@ static void shut(struct dli_lane *lane)
     dli_route_shut(lane);
     for (int i = 0; i < count; i++) {
         dli_pipe_shut(&cluster->node[i]->pipe[lane->index]->pipe);
+        if (lane->index == 0)
+            dli_subscriber_disconnect(&cluster->node[i]->subscriber);
         dli_replicas_shut(&cluster->node[i]->pipe[lane->index]->replicas);
         dli_private_shut(&cluster->node[i]->pool);
     }

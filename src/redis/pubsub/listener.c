@@ -55,8 +55,8 @@ struct pollfd dli_listener_poll(struct dli_listener *listener)
 void dli_listener_shut(struct dli_listener *listener)
 {
     listener->shut = 1;
-    dli_seat_offer(&listener->seat, 0);
-    dli_seat_rouse(&listener->seat);
+    listener->aside = 0;
+    dli_seat_retire(&listener->seat);
 }
 
 /* ---- the listener */

@@ -46,7 +46,7 @@ void dli_listener_ring(struct dli_listener *listener);
 /* What it waits for instead of the subscriber's socket. */
 struct pollfd dli_listener_poll(struct dli_listener *listener);
 
-/* Nobody can listen any more. */
+/* Nobody can listen any more. mutex held. */
 void dli_listener_shut(struct dli_listener *listener);
 
 #endif

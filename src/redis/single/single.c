@@ -222,8 +222,10 @@ static void awake(struct dli_lane *lane)
 static void shut(struct dli_lane *lane)
 {
     dli_pipe_shut(&lane->pipe);
-    if (lane->index == 0)
+    if (lane->index == 0) {
         dli_listener_shut(&lane->listener);
+        dli_subscriber_disconnect(&lane->subscriber);
+    }
     dli_private_shut(&lane->single->pool);
     dli_pipe_leave(&lane->pipe);
     dli_redis_txn_lane_shut(&lane->txns);
