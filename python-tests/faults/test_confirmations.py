@@ -70,15 +70,13 @@ def test_of_another_node_of_a_cluster(agent: Agent, verb: bytes) -> None:
         one.on("EVALSHA", FOREIGN)
         one.on("CLUSTER", b"*2\r\n" + shard(nodes[0], 0, 8191) + shard(nodes[1], 8192, 16383))
     agent.open(f"redis+cluster://127.0.0.1:{nodes[0].port}", lease_ms=180_000, **FAST).lock(name).start("acquire", 1, 60_000)
-    until(lambda: heard[1].all and own[0].all)
-    asked = nodes[1].count("EVALSHA")
-    until(lambda: nodes[1].count("EVALSHA") > asked or asked > 1)  # the confirmation has led to a question
-    channel, asked = heard[1].all[0][1], nodes[1].count("EVALSHA")
+    until(lambda: heard[1].all and own[0].all and nodes[1].count("EVALSHA") > 1)  # the confirmation has led to a question
+    channel, began, asked = heard[1].all[0][1], len(heard[1].all), nodes[1].count("EVALSHA")
     for _ in range(MANY):
         own[0].all[0][0].sendall(array(verb, channel, b":1"))
     own[0].all[0][0].sendall(array(b"message", channel, b"$1\r\n0"))  # behind them, a reason to ask
     until(lambda: nodes[1].count("EVALSHA") > asked)
-    assert len(heard[1].all) == 1 and nodes[1].count("EVALSHA") <= asked + 3
+    assert len(heard[1].all) < began + MANY / 10 and nodes[1].count("EVALSHA") < asked + MANY / 10
     for one in nodes:
         one.close()
 
