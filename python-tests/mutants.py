@@ -1308,6 +1308,18 @@ TOUCHED = (
 )  # fmt: skip
 
 # Found by test_zookeeper_mutants.py: a test of python-tests/zookeeper for each.
+# A close that leaves a connection: of messages on one server, on a cluster, and of a session.
+CLOSED = (
+    Mutant(1501, "a close leaves the connection for messages", edits=(
+        ("redis/single/single.c", "        dli_subscriber_disconnect(&lane->subscriber);\n", ""),
+    )),
+    Mutant(1502, "a close leaves the connections for messages of a cluster", edits=(
+        ("redis/cluster/cluster.c", "            dli_subscriber_disconnect(&cluster->node[i]->subscriber);\n", "            (void)cluster;\n"),
+    )),
+    Mutant(1503, "a close leaves the connection of a session", edits=(
+        ("zookeeper/session.c", "    dli_list_each(&zk->sessions, hang_up, NULL);\n", ""),
+    )),
+)
 ZOOKEEPER = (
     (Mutant(1500, "a welcome on another connection counts at once, although a deposed leader may have said it", edits=(
         ("zookeeper/heartbeat.c", "    if (fresh)\n        session->since = stamp;", "    if (fresh >= 0)\n        session->since = stamp;"),

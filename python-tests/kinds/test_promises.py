@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pathlib
 from typing import Any, Callable, Iterator
 
 import pytest
 
+import mutants
 from harness.agent import Agent, Lock, until
+from harness.build import BUILD, ROOT
 from harness.cluster import Cluster
 from harness.etcd import Etcd
 from harness.kinds import LEASED, one
@@ -260,9 +263,7 @@ SETUPS: dict[str, Callable[[], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("setup", SETUPS)
-def test_what_a_close_leaves(agent: Agent, new_agent: Make, setup: str) -> None:
-    """While threads hold and wait: no connection, and three descriptors at most, which go with the client."""
+def check_close(agent: Agent, new_agent: Make, setup: str) -> None:
 
     def new(before: set[int]) -> list[str]:
         named = {fd: os.readlink(f"/proc/{agent.pid}/fd/{fd}") for fd in agent.fds() if fd not in before}
@@ -286,3 +287,15 @@ def test_what_a_close_leaves(agent: Agent, new_agent: Make, setup: str) -> None:
         agent.many([("drop", lock.index) for lock in (held, busy)])
         until(lambda: not new(before))
         other.lock("{held}").acquire(1, 5000).ok
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+def test_what_a_close_leaves(agent: Agent, new_agent: Make, setup: str) -> None:
+    """While threads hold and wait: no connection, and three descriptors at most, which go with the client."""
+    check_close(agent, new_agent, setup)
+
+
+@pytest.mark.parametrize("mutant, setup", list(zip(mutants.CLOSED, ("one server", "a cluster", "zookeeper"))), ids=[str(one.number) for one in mutants.CLOSED])
+def test_mutant(new_agent: Make, tmp_path: pathlib.Path, mutant: mutants.Mutant, setup: str) -> None:
+    with pytest.raises(AssertionError):
+        check_close(new_agent(LD_PRELOAD=str(mutants.library(ROOT, BUILD, tmp_path, mutant))), new_agent, setup)
