@@ -74,7 +74,8 @@ static void check_answer(const struct dli_zk_answer *answer)
     const struct dli_zk_stat *stat = &answer->stat;
 
     REQUIRE(answer->seq >= -1);
-    REQUIRE(stat->czxid >= 0 && stat->ctime >= 0 && stat->mtime >= 0 && stat->version >= 0);
+    REQUIRE(stat->czxid >= 0 && stat->ctime >= 0 && stat->mtime >= 0);
+    REQUIRE(stat->version >= DLI_ZK_RUN_OVER);
     REQUIRE(stat->ctime >> 53 == 0 && stat->mtime >> 53 == 0);
     REQUIRE(answer->data.size <= DLI_ZK_DATA_MAX);
     if (answer->data.size > 0) {
