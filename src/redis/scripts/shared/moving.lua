@@ -45,8 +45,9 @@ local function add_holds(lock, holders)
       add_hold(held[i], number)
     end
   end
-  for _, owner in ipairs(kinds[holders] == 'zset' and size <= most and ask('ZRANGE', holders, 0, -1) or {}) do
-    add_hold(owner, 1)
+  local readers = kinds[holders] == 'zset' and size <= most and ask('ZRANGE', holders, 0, -1) or {}
+  for i = 1, #readers do
+    add_hold(readers[i], 1)
   end
 end
 
