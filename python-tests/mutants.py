@@ -1130,6 +1130,11 @@ WORLDS = (
         ("zookeeper/permit.c", "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        dli_zk_ask(job, ask, 2, searched);",
          "else if (entry->permits == DLI_ZK_PERMITS_SENT)\n        (job->tries < 0 ? (void)dli_zk_ask(job, ask, 2, searched) : create(job));"),
     )),
+    Mutant(1592, "a permit of an older session is taken for its own", first=100_328, world="zookeeper", semaphores=True, edits=(
+        ("zookeeper/permit.c", "        first = last - child->seq < permits_of(job) ? child->seq : first;", "        first = child->seq;"),
+        ("zookeeper/permit.c", "} else if (dli_zk_got(job, 0)->stat.owner != job->session->ticket.id) {", "} else if (job->tries < 0) {"),
+        ("zookeeper/permit.c", "    return child->seq >= first && child->seq - first < permits_of(job) &&\n", "    return child->seq >= first - first &&\n"),
+    )),
     Mutant(906, "one permit more than there are", world="zookeeper", semaphores=True, edits=(
         ("zookeeper/permit.c", "} else if (all <= total) {", "} else if (all <= total + 1) {"),
     )),

@@ -177,6 +177,13 @@ static void decide(struct dli_job *job, int own, int all, int64_t total, int gat
     }
 }
 
+/* Whether this is one of its nodes, of which the first one has that number. Those of an older session do not count. */
+static int is_own(const struct dli_job *job, const struct dli_zk_child *child, int64_t first)
+{
+    return child->seq >= first && child->seq - first < permits_of(job) &&
+           dli_zk_is_owners(child->name, job->request.exchange.want);
+}
+
 static void judge(struct dli_job *job)
 {
     const struct dli_zk_children *names = dli_zk_children_of(job, NAMES);
@@ -187,7 +194,7 @@ static void judge(struct dli_job *job)
     if (!leases)
         return;
     for (int i = 0; i < leases->count; i++)
-        own += dli_zk_is_owners(leases->child[i].name, job->request.exchange.want);
+        own += is_own(job, &leases->child[i], entry_of(job)->lease);
     if (dli_zk_total_of(job, TOTAL, &total) == 0)
         decide(job, own, leases->count, total, names->gate);
 }
@@ -221,6 +228,15 @@ static void list(struct dli_job *job)
 
 /* ---- new nodes */
 
+/* Nothing of this session's is there. */
+static void make(struct dli_job *job)
+{
+    if (entry_of(job)->outside)
+        dli_zk_stand_anew(job);
+    else
+        create(job);
+}
+
 /* The node of the first permit has the token. */
 static void number_read(struct dli_job *job)
 {
@@ -228,6 +244,8 @@ static void number_read(struct dli_job *job)
 
     if (job->call[0].error) {
         dli_zk_fail_error(job, job->call[0].error);
+    } else if (dli_zk_got(job, 0)->stat.owner != job->session->ticket.id) { /* of a session that ends at any time */
+        dli_zk_again(job, make);
     } else {
         entry->czxid = dli_zk_got(job, 0)->stat.czxid;
         entry->permits = DLI_ZK_PERMITS_KNOWN;
@@ -300,26 +318,38 @@ static void create(struct dli_job *job)
 
 /* ---- after a lost reply */
 
+/* The first node of those that were made last. Older ones are of an older session. -1: there is none. */
+static int64_t last_made(const struct dli_job *job, const struct dli_zk_children *all)
+{
+    int64_t last = -1, first = -1;
+
+    for (int i = all->count - 1; i >= 0; i--) {
+        const struct dli_zk_child *child = &all->child[i];
+
+        if (!dli_zk_is_owners(child->name, job->request.exchange.want))
+            continue;
+        last = last < 0 ? child->seq : last;
+        first = last - child->seq < permits_of(job) ? child->seq : first;
+    }
+    return first;
+}
+
 static void searched(struct dli_job *job)
 {
     struct dli_zk_entry *entry = entry_of(job);
     const struct dli_zk_children *all = dli_zk_children_of(job, 1);
-    int found = 0;
+    int64_t first;
 
     if (!all)
         return;
-    for (int i = 0; i < all->count && !found; i++) {
-        found = dli_zk_is_owners(all->child[i].name, job->request.exchange.want);
-        entry->lease = found ? all->child[i].seq : 0;
-    }
+    first = last_made(job, all);
+    entry->lease = first < 0 ? 0 : (int32_t)first;
     if (entry->lease > INT32_MAX - permits_of(job))
         dli_zk_fail(job, DLOCK_UNFIT, run_over);
-    else if (found)
+    else if (first >= 0)
         read_first(job);
-    else if (entry->outside)
-        dli_zk_stand_anew(job);
     else
-        create(job);
+        make(job);
 }
 
 /* ---- begin */
