@@ -109,9 +109,18 @@ static int at_rest(void)
     return 1;
 }
 
+/* A process that closes while it is paused still has its watches until it goes on. */
+static void go_on(void)
+{
+    for (int i = 0; i < w.plan.processes; i++)
+        if (!w.process[i].crashed && w.process[i].paused_until > w.now)
+            run_until(w.process[i].paused_until);
+}
+
 /* Those who wait for latches give up, and nothing is left of them. */
 static void wait_in_vain(void)
 {
+    go_on();
     for (int step = 0; step < 3; step++) {
         w_latch_in_vain(step);
         run_until(w.now + 5 * (int64_t)W_SECOND);
