@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import threading
 import time
 from typing import Any, Callable, Iterator
@@ -332,8 +333,17 @@ class Cluster:
         return moved
 
     @staticmethod
+    def newest(node: Node) -> int:
+        """The newest epoch that a node knows of."""
+        found = re.search(rb"cluster_current_epoch:(\d+)", ask(node, "CLUSTER", "INFO"))
+        return int(found[1]) if found else 0
+
+    @staticmethod
     def assign(slot: int, target: Node, nodes: list[Node]) -> None:
-        """Tells target first, then the others in this order, each once."""
+        """Tells target first, then the others in this order, each once. A target that takes its own epoch for the newest gives its claim no
+        new one. Then a late message of the last owner, whose epoch is newer, undoes the claim, and nobody has the slot, without an end.
+        """
+        until(lambda: Cluster.newest(target) >= max(map(Cluster.newest, nodes)))
         for node in dict.fromkeys([target, *nodes]):
             ask(node, "CLUSTER", "SETSLOT", slot, "NODE", target.id)
 
