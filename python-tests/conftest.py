@@ -1,6 +1,7 @@
 """Fixtures for all tests. The docstrings in harness/ describe what servers and proxies can do.
 
     redis_server    one server for the whole run, emptied before each test that uses it
+    etcd            one etcd node for a whole file, emptied before each test that uses it
     new_server      new_server("--maxmemory", "10mb"): a private server
     new_proxy       new_proxy(server): a proxy with faults in front of it; unix=True on a unix socket
     new_agent       new_agent(): a process that uses the library over its ABI and runs commands
@@ -21,6 +22,7 @@ pytest.register_assert_rewrite("harness.engines")
 from harness.agent import Agent
 from harness.build import BUILD, LIBRARY, ROOT
 from harness.cluster import Lone
+from harness.etcd import Etcd
 from harness.progress import Progress
 from harness.proxy import Proxy
 from harness.server import Server
@@ -174,6 +176,18 @@ def _session_server(pytestconfig: pytest.Config) -> Iterator[Server]:
 def redis_server(_session_server: Server) -> Server:
     _session_server.command("FLUSHALL")
     return _session_server
+
+
+@pytest.fixture(scope="module")
+def _etcd() -> Iterator[Etcd]:
+    with Etcd() as etcd:
+        yield etcd
+
+
+@pytest.fixture
+def etcd(_etcd: Etcd) -> Etcd:
+    _etcd.clear()
+    return _etcd
 
 
 @pytest.fixture

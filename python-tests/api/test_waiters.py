@@ -92,7 +92,7 @@ def test_found_as_by_a_walk(seeds: int, steps: int) -> None:
 def test_mutant(mutant: mutants.Mutant, tmp_path: pathlib.Path) -> None:
     folder = mutants.copy_of(ROOT, tmp_path, mutant)
     files = [ROOT / "python-tests/native/sim/waiters.c", *sorted((folder / "src/engine").glob("*.c")), folder / "src/base/list.c"]
-    includes = [f"-I{folder / 'src'}", f"-I{folder / 'abi'}"]
+    includes = [f"-I{folder / 'src'}", f"-I{folder / 'abi'}", f"-I{ROOT / 'python-tests/native'}"]
     # The sanitizer ends a search that reads beyond what there is.
     subprocess.run(["cc", "-O1", "-D_GNU_SOURCE", "-fsanitize=address", *includes, *files, "-Wl,--wrap=calloc,--wrap=malloc", "-o", tmp_path / "waiters"], check=True)
     code, said = run("timeout", "-s", "KILL", 60, tmp_path / "waiters", 1, 12, 30_000)

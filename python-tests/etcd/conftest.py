@@ -1,6 +1,5 @@
 """Fixtures for tests on etcd.
 
-    etcd            one node for a whole file, emptied before each test that uses it
     new_etcd        new_etcd(3): private nodes
 """
 from __future__ import annotations
@@ -10,18 +9,6 @@ from typing import Any, Callable, Iterator
 import pytest
 
 from harness.etcd import Etcd
-
-
-@pytest.fixture(scope="module")
-def _etcd() -> Iterator[Etcd]:
-    with Etcd() as etcd:
-        yield etcd
-
-
-@pytest.fixture
-def etcd(_etcd: Etcd) -> Etcd:
-    _etcd.clear()
-    return _etcd
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
@@ -25,18 +25,6 @@ from test_replicas_cluster import replica_of, settle
 
 Make = Callable[..., Any]
 PATIENT = {"safety_ms": 60_000, "handover_ms": 1000}
-
-
-@pytest.fixture(scope="module")
-def _etcd() -> Iterator[Etcd]:
-    with Etcd() as etcd:
-        yield etcd
-
-
-@pytest.fixture
-def etcd(_etcd: Etcd) -> Etcd:
-    _etcd.clear()
-    return _etcd
 
 
 @pytest.fixture

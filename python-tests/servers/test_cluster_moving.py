@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pathlib
 import re
-from typing import Any, Callable, Iterator
+from typing import Any, Callable
 
 import pytest
 
@@ -20,19 +20,6 @@ Make = Callable[..., Any]
 KINDS = ["mutex", "fair", "read", "write", "semaphore", "permit_semaphore"]
 OPTIONS = {"lease_ms": 60_000, "safety_ms": 60_000, "command_timeout_ms": 3000}  # nobody probes: who waits is told
 SLOT = Cluster.slot("k")
-
-
-@pytest.fixture(scope="module")
-def _cluster() -> Iterator[Cluster]:
-    with Cluster(primaries=2, replicas=0, timeout_ms=15_000) as up:
-        yield up
-
-
-@pytest.fixture
-def cluster(_cluster: Cluster) -> Cluster:
-    _cluster.until_settled()
-    _cluster.flush()
-    return _cluster
 
 
 def elsewhere(cluster: Cluster) -> Node:

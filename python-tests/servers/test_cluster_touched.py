@@ -15,27 +15,12 @@ from harness.build import BUILD, ROOT
 from harness.cluster import Cluster, Node
 from harness.kinds import one, sides
 from harness.sentinel import ask
+from test_cluster_moving import KINDS, OPTIONS
 
 Make = Callable[..., Any]
-KINDS = ["mutex", "fair", "read", "write", "semaphore", "permit_semaphore"]
-# Nobody probes. Against a lost wake-up a call has time until the test ends; what waits for the end of a move ends before.
-OPTIONS = {"lease_ms": 60_000, "safety_ms": 60_000, "command_timeout_ms": 3000}
 SOON = {**OPTIONS, "command_timeout_ms": 400}  # for what waits in vain
 SECRET = "s3cret-canary"
 NAMES = ["{k}touched", "touched"]
-
-
-@pytest.fixture(scope="module")
-def _cluster() -> Iterator[Cluster]:
-    with Cluster(primaries=2, replicas=0, timeout_ms=15_000) as up:
-        yield up
-
-
-@pytest.fixture
-def cluster(_cluster: Cluster) -> Cluster:
-    _cluster.until_settled()
-    _cluster.flush()
-    return _cluster
 
 
 def elsewhere(cluster: Cluster, name: str) -> Node:

@@ -8,13 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                             \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "require.h"
 
 void lists(void);
 void numbers(void);

@@ -9,14 +9,7 @@
 #include <string.h>
 
 #include "redis/codec/resp.h"
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                             \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
+#include "require.h"
 
 enum { READERS = 8, SIZES = 6 };
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "engine/mutex.h"
+#include "require.h"
 
 enum { CLAIMS = 3000, OWNERS = 4000, MANY = 100000, MANY_LOST = 100, LONGEST_RUN = 2000, FEW = 32, PHASE = 4000 };
 
@@ -29,14 +30,6 @@ static struct {
     int filling, failing;
     int64_t most, tables, freed, failures, tries, lost, adopted, kept, refused, overdue, dropped; /* what happened */
 } w;
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                             \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
