@@ -1170,7 +1170,7 @@ WORLDS = (
         ("etcd/watch.c", "it->revision >= waiter->from;", "it->revision < 0;"),
     )),
     Mutant(925, "a latch that was set again is taken for the one before it", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "    if (version == NONE)\n        word(job->request.change.id, witness);", "    if (version == NONE)\n        word(\"same\", witness);"),
+        ("zookeeper/latch.c", "    if (version == DLI_ZK_NO_VERSION)\n        word(job->request.change.id, witness);", "    if (version == DLI_ZK_NO_VERSION)\n        word(\"same\", witness);"),
     )),
     Mutant(926, "a wait is answered by an old member", world="zookeeper", latches=True, edits=(
         ("zookeeper/latch.c", "ask[ASKS] = {{.op = DLI_ZK_SYNC},", "ask[ASKS] = {{.op = DLI_ZK_GET_DATA},"),
@@ -1179,7 +1179,7 @@ WORLDS = (
         ("zookeeper/latch.c", "dli_change_unclear(&job->request.change, value, 0)", "dli_change_unclear(&job->request.change, value, 1)"),
     )),
     Mutant(928, "a change of a latch is made again whatever it is that was written", world="zookeeper", latches=True, edits=(
-        ("zookeeper/latch.c", "(version != NONE && dli_change_acted(&job->request.change, value))", "(version > 9999 && dli_change_acted(&job->request.change, value))"),
+        ("zookeeper/latch.c", "(version != DLI_ZK_NO_VERSION && dli_change_acted(&job->request.change, value))", "(version > 9999 && dli_change_acted(&job->request.change, value))"),
     )),
     Mutant(929, "watches end with the connection, and nobody looks again who waits for a latch", world="zookeeper", latches=True, edits=(
         ("zookeeper/watch.c", "    if (!entry->held)\n        hint(session->zk, entry);", "    if (!entry->held && entry->number > 0)\n        hint(session->zk, entry);"),

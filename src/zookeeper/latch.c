@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "kinds.h"
 
-enum { PARTS = 2, NONE = -2 }; /* NONE: in place of a version */
+enum { PARTS = 2 };
 
 static void read_again(struct dli_job *job);
 
@@ -183,14 +183,14 @@ static void write_both(struct dli_job *job, const struct dli_zk_ask *count, cons
     dli_zk_ask(job, &ask, 1, changed);
 }
 
-/* Write left, if the node has this version; NONE: if there is none. */
+/* Write left, if the node has this version; DLI_ZK_NO_VERSION: if there is none. */
 static void change(struct dli_job *job, int32_t version, int64_t left, const char *before)
 {
     char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], front[DLI_CHANGE_FRONT], witness[DLI_OWNER_MAX];
     struct dli_zk_ask ask = {
-        .op = version == NONE ? DLI_ZK_CREATE
-              : left > 0      ? DLI_ZK_SET_DATA
-                              : DLI_ZK_DELETE,
+        .op = version == DLI_ZK_NO_VERSION ? DLI_ZK_CREATE
+              : left > 0                   ? DLI_ZK_SET_DATA
+                                           : DLI_ZK_DELETE,
         .flags = DLI_ZK_PERSISTENT,
         .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
@@ -201,7 +201,7 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
         return;
     }
     witness_in(before, witness);
-    if (version == NONE)
+    if (version == DLI_ZK_NO_VERSION)
         word(job->request.change.id, witness);
     snprintf(front, sizeof front, "%" PRId64 "@%s", left, witness);
     dli_change_write(&job->request.change, version, front, before, value);
@@ -211,19 +211,19 @@ static void change(struct dli_job *job, int32_t version, int64_t left, const cha
     write_both(job, &ask, witness);
 }
 
-/* The node is there with this value and version, or not: NONE. */
+/* The node is there with this value and version, or not: DLI_ZK_NO_VERSION. */
 static void decide(struct dli_job *job, int32_t version, const char *value)
 {
     const char *what = job->request.change.what;
     int64_t left = dli_between(strtoll(value, NULL, 10), 0, INT64_MAX), number = job->request.change.number;
 
-    if (strcmp(what, "count") == 0 || (version != NONE && dli_change_acted(&job->request.change, value)))
+    if (strcmp(what, "count") == 0 || (version != DLI_ZK_NO_VERSION && dli_change_acted(&job->request.change, value)))
         dli_zk_finish_change(job, DLOCK_OK, left);
-    else if (strcmp(what, "down") == 0 && version == NONE)
+    else if (strcmp(what, "down") == 0 && version == DLI_ZK_NO_VERSION)
         dli_zk_finish_change(job, DLOCK_OK, 0);
     else if (dli_change_unclear(&job->request.change, value, 0))
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the latch has changed since");
-    else if (strcmp(what, "set") == 0 && version == NONE)
+    else if (strcmp(what, "set") == 0 && version == DLI_ZK_NO_VERSION)
         change(job, version, number, "");
     else if (strcmp(what, "set") == 0)
         dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
@@ -243,7 +243,7 @@ static void found(struct dli_job *job)
     }
     if (!error)
         snprintf(value, sizeof value, "%s", answer->data.bytes);
-    decide(job, error ? NONE : answer->stat.version, value);
+    decide(job, error ? DLI_ZK_NO_VERSION : answer->stat.version, value);
 }
 
 static void read_again(struct dli_job *job)

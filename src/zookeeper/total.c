@@ -8,7 +8,7 @@
 
 #include "kinds.h"
 
-enum { NUMBER = 4, NONE = -2 }; /* NONE: in place of a version */
+enum { NUMBER = 4 };
 
 static void read_number(struct dli_job *job);
 
@@ -61,12 +61,12 @@ static void written(struct dli_job *job)
         dli_zk_fail(job, DLOCK_SERVER_BUSY, "the number of permits changes too often");
 }
 
-/* Write it if the node has this version; NONE: if there is none. before: the data that was read. */
+/* Write it if the node has this version; DLI_ZK_NO_VERSION: if there is none. before: the data that was read. */
 static void write_number(struct dli_job *job, int32_t version, int64_t number, const char *before)
 {
     char room[DLI_ZK_PATH_MAX], value[DLI_CHANGE_VALUE], data[NUMBER + DLI_CHANGE_VALUE];
     struct dli_zk_ask ask = {
-        .op = version == NONE ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
+        .op = version == DLI_ZK_NO_VERSION ? DLI_ZK_CREATE : DLI_ZK_SET_DATA,
         .flags = DLI_ZK_PERSISTENT,
         .mine = dli_zk_at(job->base.lane)->user[0] != '\0',
         .version = version,
@@ -106,11 +106,11 @@ static void decide(struct dli_job *job, int32_t version, struct dli_zk_text data
         memcpy(ids, data.bytes + NUMBER, data.size - NUMBER);
     if (left < 0 && total >= 0)
         left = 0; /* the first in line has nodes, too */
-    if (strcmp(what, "count") == 0 || (version != NONE && dli_change_acted(&job->request.change, ids))) {
+    if (strcmp(what, "count") == 0 || (version != DLI_ZK_NO_VERSION && dli_change_acted(&job->request.change, ids))) {
         dli_zk_finish_change(job, DLOCK_OK, left);
     } else if (is_unclear(job, version, ids)) {
         dli_zk_fail(job, DLOCK_UNKNOWN_OUTCOME, "the answer was lost, and the number of permits has changed since");
-    } else if (strcmp(what, "set") == 0 && version != NONE) {
+    } else if (strcmp(what, "set") == 0 && version != DLI_ZK_NO_VERSION) {
         dli_zk_finish_change(job, DLOCK_UNCHANGED, left);
     } else if (total + number > INT32_MAX || total + number < INT32_MIN) {
         dli_zk_fail(job, DLOCK_INVALID_ARGUMENT, "a semaphore on ZooKeeper has at most 2147483647 permits");
@@ -131,7 +131,7 @@ static void number_read(struct dli_job *job)
     if (error && error != DLI_ZK_NO_NODE)
         dli_zk_fail_error(job, error);
     else
-        decide(job, error ? NONE : answer->stat.version, answer->data, leases->count);
+        decide(job, error ? DLI_ZK_NO_VERSION : answer->stat.version, answer->data, leases->count);
 }
 
 static void read_number(struct dli_job *job)

@@ -32,7 +32,7 @@ struct watch {
     pid_t dlock;
     int64_t planned; /* when the nap was to end */
     int chances;     /* looks that dlock still has, because the guard slept as well */
-    int left;        /* processes of a command that it has killed have not ended */
+    int unfinished;  /* processes of a command that it has killed have not ended */
 };
 
 static void rest(void)
@@ -79,12 +79,17 @@ static _Noreturn void end_all(const struct run_page *page)
     _exit(0);
 }
 
+static int is_stopped(char state)
+{
+    return state == 'T' || state == 't';
+}
+
 /* The deadline has passed. A dlock that runs would have moved it, unless all of them have slept until now. */
 static int must_end(struct watch *watch)
 {
     char state = run_tree_state(watch->dlock, NULL);
 
-    if (state == 'T' || state == 't')
+    if (is_stopped(state))
         return 1;
     if (state == '\0' && watch->chances == 1) /* without /proc nobody knows: it must not go on */
         return 1;
@@ -98,12 +103,12 @@ static void look(struct watch *watch)
 
     if (now > watch->planned + LATE_MS)
         watch->chances = CHANCES;
-    if (watch->left)
-        watch->left = run_tree_state(watch->dlock, NULL) == 'T' && end_tree(watch->page, watch->dlock, 1);
+    if (watch->unfinished)
+        watch->unfinished = is_stopped(run_tree_state(watch->dlock, NULL)) && end_tree(watch->page, watch->dlock, 1);
     if (now < page->deadline || page->asleep || page->killed || !page->group)
         return;
     if (must_end(watch))
-        watch->left = end_tree(watch->page, watch->dlock, ROUNDS);
+        watch->unfinished = end_tree(watch->page, watch->dlock, ROUNDS);
 }
 
 /* One look more for a dlock that is not known to be stopped: it may be ending the command itself. */
@@ -112,7 +117,7 @@ static int nap(struct watch *watch)
     const struct run_page *page = watch->page;
     int64_t now = tool_now(), left = page->deadline - now;
     int idle = page->asleep || page->killed || !page->group;
-    int ms = left <= 0 || watch->left ? (idle ? IDLE_MS : LOOK_MS) : left < NAP_MS ? (int)left : NAP_MS;
+    int ms = left <= 0 || watch->unfinished ? (idle ? IDLE_MS : LOOK_MS) : left < NAP_MS ? (int)left : NAP_MS;
 
     if (left > 0)
         watch->chances = 1;

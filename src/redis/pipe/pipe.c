@@ -49,6 +49,7 @@ int dli_pipe_complete(struct dli_pipe *pipe, struct dli_call *call, dlock_status
 
     if (status != DLOCK_OK && call->reason && call->reason->code == DLOCK_OK)
         *call->reason = pipe->conn->reason;
+    dli_unknown_over(&pipe->unknown, call);
     if (call->counted)
         __atomic_sub_fetch(&pipe->load, 1, __ATOMIC_RELAXED);
     result = call->complete(call, status, sent || call->repeated, reply);

@@ -253,7 +253,6 @@ static int again_in_full(struct dli_pipe *pipe, struct dli_call *call, const str
     call->fallback = 1;
     call->command.size = 0;
     if (call->encode(call, 1)) {
-        dli_unknown_arrived(&pipe->unknown, call);
         dli_pipe_complete(pipe, call, DLOCK_OUT_OF_MEMORY, 0, NULL);
         return 1;
     }
@@ -269,8 +268,6 @@ static void fail(struct dli_pipe *pipe, dlock_status status, const char *what)
 
 static void answer(struct dli_pipe *pipe, struct dli_call *call, const struct dli_reply *reply)
 {
-    if (call)
-        dli_unknown_arrived(&pipe->unknown, call);
     if (call && !again_in_full(pipe, call, reply) && dli_pipe_complete(pipe, call, DLOCK_OK, 1, reply))
         fail(pipe, DLOCK_PROTOCOL_ERROR, "a reply was not one to its command");
 }

@@ -42,7 +42,7 @@ int dli_unknown_coming(struct dli_unknown *unknown, struct dli_call *call)
     return 0;
 }
 
-void dli_unknown_arrived(struct dli_unknown *unknown, struct dli_call *call)
+void dli_unknown_over(struct dli_unknown *unknown, struct dli_call *call)
 {
     if (call->loads)
         unknown->hash[call->loads - 1][0] = '\0';

@@ -23,8 +23,8 @@ struct dli_unknown {
  */
 int dli_unknown_coming(struct dli_unknown *unknown, struct dli_call *call);
 
-/* A call was answered. Its text, if it had one, has arrived. */
-void dli_unknown_arrived(struct dli_unknown *unknown, struct dli_call *call);
+/* A call is over. Its text, if it had one, has arrived, or is lost. */
+void dli_unknown_over(struct dli_unknown *unknown, struct dli_call *call);
 
 /* The connection is lost. */
 void dli_unknown_forget(struct dli_unknown *unknown);

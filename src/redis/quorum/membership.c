@@ -362,33 +362,36 @@ void dli_membership_query(struct dli_lane *lane, int64_t now)
     }
 }
 
-/* Whether each server of a quorum with a name knows the others. Only the first votes wait for that. */
-static int all_told(struct dli_lane *lane)
+static int count_answered(const struct dli_lane *lane)
 {
-    int told = 1;
+    int answered = 0;
 
-    if (lane->told || !lane->quorum->named)
-        return 1;
     for (int i = 0; i < lane->quorum->count; i++)
-        told = told && !lane->membership[i].querying;
-    lane->told = told;
-    return told;
+        answered += lane->membership[i].answered;
+    return answered;
+}
+
+static int is_querying(const struct dli_lane *lane)
+{
+    for (int i = 0; i < lane->quorum->count; i++)
+        if (lane->membership[i].querying)
+            return 1;
+    return 0;
 }
 
 int dli_membership_met(struct dli_lane *lane, int64_t since, int64_t deadline, int64_t now, int64_t *at)
 {
-    int had_met = lane->met, answered = 0, querying = 0;
+    int had_met = lane->met, querying;
 
     *at = since + (deadline - since) / 2;
-    for (int i = 0; i < lane->quorum->count; i++) {
-        answered += lane->membership[i].answered;
-        querying += lane->membership[i].querying;
-    }
-    if (answered == lane->quorum->count || now >= *at)
+    if (count_answered(lane) == lane->quorum->count || now >= *at)
         lane->met = 1;
     if (lane->met && !had_met)
         tell_members(lane, now); /* before the votes, on the same connections */
-    if (!lane->met || (!all_told(lane) && now < *at))
+    querying = is_querying(lane);
+    if (lane->met && !querying)
+        lane->told = 1;
+    if (!lane->met || (lane->quorum->named && !lane->told && now < *at))
         return 0;
     return count_timed(lane) >= lane->quorum->needed || !querying || now >= *at;
 }

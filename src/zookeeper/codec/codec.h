@@ -85,10 +85,10 @@ struct dli_zk_ticket {
 };
 
 /*
- * The version of a node whose data was set 2^31 times: ZooKeeper counts on, below zero. It is no condition for a change: -1 means any
- * version there.
+ * RUN_OVER: the version of a node whose data was set 2^31 times: ZooKeeper counts on, below zero. It is no condition for a change: -1
+ * means any version there. NO_VERSION: there is no node.
  */
-enum { DLI_ZK_RUN_OVER = -1 };
+enum { DLI_ZK_RUN_OVER = -1, DLI_ZK_NO_VERSION = -2 };
 
 /* What a node's numbers are to us: none is below zero, but the owner. */
 struct dli_zk_stat {
