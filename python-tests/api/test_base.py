@@ -37,7 +37,7 @@ def test_a_defect_is_found(tmp_path: pathlib.Path, part: str, name: str, old: st
     assert source.count(old) == 1
     (folder / name).write_text(source.replace(old, new))
     sources = [*sorted((ROOT / "python-tests/native/base").glob("*.c")), *sorted(folder.glob("*.c"))]
-    includes = [f"-I{tmp_path}", f"-I{ROOT / 'src'}", f"-I{ROOT / 'abi'}"]
+    includes = [f"-I{tmp_path}", f"-I{ROOT / 'python-tests/native'}", f"-I{ROOT / 'src'}", f"-I{ROOT / 'abi'}"]
     subprocess.run(["gcc", "-std=c11", "-D_GNU_SOURCE", "-fsanitize=address", *includes, *sources, "-o", tmp_path / "program"], check=True, env=clean_env())
     done = subprocess.run([tmp_path / "program", part], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20)
     assert done.returncode != 0
