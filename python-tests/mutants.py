@@ -751,7 +751,7 @@ CONFIRMED = (
         ("redis/pubsub/subscriber.c", "    int owed = sharded;\n", "    int owed = 1;\n"),
     )), "faults/test_confirmations.py", "quorum and redisson"),
     (Mutant(1476, "the own channel may be confirmed again and again", edits=(
-        ("redis/pubsub/subscriber.c", "own ? sub->unheard == 0 :", "own ? sub->unheard < 0 :"),
+        ("redis/pubsub/subscriber.c", "own ? sub->unheard == 0 :", "own ? 0 :"),
     )), "faults/test_confirmations.py", "quorum and dlock_client"),
     (Mutant(1477, "a node ends the subscriptions of other nodes", edits=(
         ("redis/cluster/subscriptions.c", "    if (row && row->node != node->index && row->node != DLI_NOBODY)\n", "    if (row && row->node == DLI_NOBODY)\n"),
