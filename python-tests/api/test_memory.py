@@ -114,11 +114,11 @@ def test_permits_without_memory(new_agent: Callable[..., Agent], redis_server: S
     agent = new_agent(shim=True)
 
     def takes(fails: bool) -> int:
-        """How much is allocated when ten permits are held, and for each, one wait was cancelled, and perhaps one acquisition failed."""
+        """How much is allocated when 25 permits are held, and for each, one wait was cancelled, and perhaps one acquisition failed."""
         client = agent.open(redis_server)
         one, many = (client.lock(f"{call}:{fails}", kind="semaphore", permits=permits) for permits in (1, 50))
-        one.permits_set(20).ok
-        for tag in range(10):
+        one.permits_set(30).ok
+        for tag in range(25):
             many.submit_acquire(1, -1, tag).ok
             one.acquire(1, 1000).ok
             many.cancel(1).ok
@@ -131,7 +131,7 @@ def test_permits_without_memory(new_agent: Callable[..., Agent], redis_server: S
                 before: int = agent("live").live
         return agent("live").live - before
 
-    assert takes(True) <= takes(False) + 4
+    assert takes(True) <= takes(False) + 12  # 24 would be kept; some are in use for a moment only
 
 
 def test_an_export_without_memory(new_agent: Callable[..., Agent], redis_server: Server) -> None:

@@ -30,7 +30,7 @@ def watched() -> Iterator[Watched]:
 def test_at_the_sentinels(agent: Agent, watched: Watched, has: list[str], replicas: str, status: str) -> None:
     for sentinel in watched.sentinels:
         sentinel.command("ACL", "SETUSER", "finder", "reset", "on", ">" + SECRET, "resetchannels", "-@all", *has)
-    options = {"username": "billing", "password": SECRET, "sentinel_username": "finder", "sentinel_password": SECRET}
+    options = {"username": "billing", "password": SECRET, "sentinel_username": "finder", "sentinel_password": SECRET, "command_timeout_ms": 20_000}
     client = agent.open(watched.url, namespace="billing", replicas=replicas, **options)
     answer = client.lock("job").acquire(1, 0)
     assert answer.status == status and ("NOPERM" in answer.message) == (status != "OK"), answer

@@ -11,7 +11,7 @@
 
 #include "inner.h"
 
-enum { PIECE = 16 * 1024, PIECES = 16, BIG = 256 * 1024, KEPT_MAX = 20 * 1024 * 1024 };
+enum { PIECE = 16 * 1024, PIECES = 16, BIG = 256 * 1024, KEPT_MAX = 12 * 1024 * 1024 };
 enum { PAUSE = 20 * 1000, SILENCE = 500 * 1000, XIDS = 0x7fffffff };
 
 /* The greeting is ours to send. */

@@ -195,13 +195,15 @@ class Etcd:
             self.call("lease/revoke", ID=lease)
 
     def leader(self) -> Node:
-        for node in self.nodes:
-            try:
-                status = node.call("maintenance/status")
-                if status["leader"] == status["header"]["member_id"]:
-                    return node
-            except OSError:
-                continue
+        """Who leads. While they elect one, it waits."""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            for node in self.nodes:
+                with contextlib.suppress(OSError):
+                    status = node.call("maintenance/status")
+                    if status["leader"] == status["header"]["member_id"]:
+                        return node
+            time.sleep(0.02)
         raise RuntimeError("there is no leader")
 
     def lead(self, node: Node) -> None:

@@ -211,10 +211,10 @@ class Zookeeper:
             other.close()
 
     def leader(self) -> Member:
-        for member in self.members:
-            if member.mode() in ("leader", "standalone"):
-                return member
-        raise RuntimeError("there is no leader")
+        """Who leads. While they elect one, it waits."""
+        leads = lambda: next((member for member in self.members if member.mode() in ("leader", "standalone")), None)  # noqa: E731
+        leader: Member = until(leads, 30)
+        return leader
 
     def lead(self, member: Member) -> None:
         """Makes the last member the leader: it has the highest number, which decides between members that know as much."""
