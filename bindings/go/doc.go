@@ -30,6 +30,9 @@
 // program does not start, and the loader says why. If libdlock is not where the system looks, set PKG_CONFIG_PATH and
 // LD_LIBRARY_PATH, or an rpath in CGO_LDFLAGS. Open refuses a library that is too old.
 //
+// The binding needs cgo. Go switches it off for another platform, with CGO_ENABLED=0, and when there is no C compiler; then the
+// build ends with "undefined: libdlock_needs_cgo".
+//
 //	go build -tags dlock_static
 //
 // compiles the library into the program. That needs a C compiler and nothing else, neither at build time nor later. A released module

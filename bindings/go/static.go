@@ -1,4 +1,4 @@
-//go:build dlock_static
+//go:build cgo && dlock_static
 
 package dlock
 

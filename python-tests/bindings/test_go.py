@@ -261,6 +261,15 @@ def test_no_library_when_it_is_built(go: Tool, program: pathlib.Path) -> None:
     assert done.returncode and re.search("Package '?dlock'?.* not found", done.stdout)
 
 
+@pytest.mark.parametrize("tags", ["", "dlock_static"])
+def test_no_cgo(go: Tool, program: pathlib.Path, tags: str) -> None:
+    """The compiler says one thing, which names what is missing. Without cgo Go leaves out the files that use C."""
+    done = go("build", f"-tags={tags}", "-o", os.devnull, ".", cwd=program.parent, check=False, CGO_ENABLED="0")
+    said = [line for line in done.stdout.splitlines() if not line.startswith("#")]
+    assert done.returncode and len(said) == 1, done.stdout
+    assert re.search(r"needs_cgo\.go:\d+:\d+: undefined: libdlock_needs_cgo__set_CGO_ENABLED_1_\w+$", said[0])
+
+
 def test_no_library_when_it_is_run(program: pathlib.Path, redis_server: Server) -> None:
     done = run(program, redis_server.unix_url)
     assert done.returncode == 127 and "libdlock.so.1: cannot open shared object file" in done.stdout
