@@ -268,6 +268,29 @@ def test_a_release_needs_no_space(new_etcd: Make, agent: Agent, kind: str, rest:
     until(lambda: client.lock("job", kind=kind).acquire(2, 0).status == "OK")
 
 
+def test_a_release_in_doubt_waits_for_space(new_etcd: Make, new_proxy: Make, agent: Agent) -> None:
+    """A late copy of its acquisition must find another mark, and a mark is a write: the release says so, and goes on until there is space."""
+    etcd = new_etcd(1)
+    proxy = new_proxy(etcd.nodes[0])
+    client = agent.open(url(proxy), lease_ms=30000, command_timeout_ms=300)
+    client.lock("warm").acquire(1, 0).ok
+    gate = proxy.up.pause_at("late/")
+    late = client.lock("late")
+    late.acquire(1, 5000).ok
+    gate.wait()
+    etcd.call("maintenance/alarm", action="ACTIVATE", alarm="NOSPACE", memberID=0)
+    answer = late.release(1)
+    assert answer.status == "SERVER_OUT_OF_MEMORY" and "late" in answer.message and late.state(1) == "NONE", answer
+    assert len(etcd.keys("late/")) == 1
+    etcd.call("maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=0)
+    until(lambda: etcd.keys("late/") == [])
+    links = len(proxy.links)
+    gate.open()
+    until(lambda: len(proxy.links) < links)
+    assert etcd.keys("late/") == []
+    late.acquire(2, 5000).ok
+
+
 
 @pytest.mark.parametrize("kind", ["lock", "write_lock", "multi_lock"])
 def test_l23_what_fills_the_space_is_refused_and_done(new_etcd: Make, kind: str) -> None:
