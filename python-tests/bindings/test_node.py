@@ -43,6 +43,16 @@ def npm(*words: str, cwd: pathlib.Path, **env: str) -> str:
     return done.stdout
 
 
+def passed_of(tests: str, server: Server) -> int:
+    """Runs a file of Node's own tests. How many there are; all pass."""
+    node = Tool()
+    program = node.place(BINDING / "test" / tests)
+    done = node("--test", "--test-reporter=tap", program, cwd=node.folder, env={**node.env, "DLOCK_TEST_URL": server.url})
+    passed = re.search(r"^# pass (\d+)$", done.stdout, re.M)
+    assert passed, done.stdout
+    return int(passed[1])
+
+
 def test_what_is_written_by_hand_is_short() -> None:
     generated = ("calls.c", "numbers.js", "requests.js", "requests.d.ts")
     for path in (*BINDING.glob("src/*"), *BINDING.glob("lib/*")):
@@ -65,11 +75,12 @@ def test_what_is_called_of_the_addon_exists() -> None:
 
 @FULL
 def test_its_own_tests(redis_server: Server) -> None:
-    node = Tool()
-    program = node.place(BINDING / "test/dlock.test.cjs")
-    done = node("--test", "--test-reporter=tap", program, cwd=node.folder, env={**node.env, "DLOCK_TEST_URL": redis_server.url})
-    passed = re.search(r"^# pass (\d+)$", done.stdout, re.M)
-    assert passed and int(passed[1]) >= 19, done.stdout
+    assert passed_of("dlock.test.cjs", redis_server) >= 18
+
+
+def test_arguments_and_listeners(redis_server: Server) -> None:
+    """Wrong arguments are refused before anything is sent, and what a listener throws ends no process."""
+    assert passed_of("arguments.test.cjs", redis_server) >= 12
 
 
 @FULL

@@ -20,6 +20,7 @@ const addon = load();
 // What a call of the library answered instead of doing what was asked.
 class DlockError extends Error {
   constructor(status, message) {
+    if ((status | 0) !== status) throw refuse("A status is a number of dlock.STATUS.");
     super(message || addon.status_text(status));
     this.status = status;
     this.code = addon.status_name(status);
@@ -42,8 +43,8 @@ function told(status) {
   return new DlockError(status, addon.event_text());
 }
 
-function refuse(message) {
-  return new DlockError(STATUS.INVALID_ARGUMENT, message);
+function refuse(message, status = STATUS.INVALID_ARGUMENT) {
+  return new DlockError(status, message);
 }
 
 // Throws unless the status is OK.

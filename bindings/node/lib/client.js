@@ -2,11 +2,13 @@
 "use strict";
 
 const { EventEmitter } = require("node:events");
+const { inspect } = require("node:util");
 const { addon, check, DlockError, failure, made, out, told } = require("./addon.js");
+const { optionSet, optionsOf } = require("./arguments.js");
 const { FIRST, Holds, makeLock, makeMulti } = require("./lock.js");
 const { EVENT, FIELD, KIND, SEVERITY, STAT, STATUS } = require("./numbers.js");
 const { Transaction } = require("./transaction.js");
-const { all, bytes, happened, milliseconds, nothing, optionSet, plain, whole } = require("./values.js");
+const { all, happened, milliseconds, named, nothing, plain, whole } = require("./values.js");
 
 const [USES, HELD] = [0, 1]; // of client._alive, see watch.h
 const SOME = 500; // most events in one go, so that the loop has time for others
@@ -19,6 +21,31 @@ function camel(name) {
 
 const STATS = Object.entries(STAT).filter(([name]) => name !== "COUNT");
 const STAT_NAMES = STATS.map(([name]) => camel(name));
+
+// The timeout of a call, for the library.
+function waiting(options, otherwise) {
+  const timeout = options === undefined ? undefined : optionsOf(options, ["timeout"]).timeout;
+  return timeout === undefined ? otherwise : milliseconds(timeout);
+}
+
+// Calls the listeners of a client. Returns what they throw; late() gets what a promise of theirs is rejected with.
+function called(client, name, value, late) {
+  const thrown = [];
+  for (const listener of client.rawListeners(name)) {
+    try {
+      const result = Reflect.apply(listener, client, [value]);
+      if (typeof result?.then === "function") Promise.resolve(result).catch(late);
+    } catch (error) {
+      thrown.push(error);
+    }
+  }
+  return thrown;
+}
+
+function warn(error) {
+  const detail = inspect(error, { customInspect: false });
+  process.emitWarning("A listener of a dlock client threw.", { type: "DlockWarning", code: "DLOCK_LISTENER", detail });
+}
 
 class Client extends EventEmitter {
   constructor(handle) {
@@ -70,18 +97,18 @@ class Client extends EventEmitter {
     return new Transaction(this, made(addon.txn_new(this._handle)));
   }
 
-  async ping({ timeout } = {}) {
-    const wait = timeout === undefined ? -1 : milliseconds(timeout);
+  async ping(options) {
+    const wait = waiting(options, -1);
     return this._ask((tag) => addon.client_submit_ping(this._handle, wait, tag), nothing);
   }
 
-  async provision({ timeout } = {}) {
-    const wait = timeout === undefined ? -1 : milliseconds(timeout);
+  async provision(options) {
+    const wait = waiting(options, -1);
     return this._ask((tag) => addon.client_submit_provision(this._handle, wait, tag), nothing);
   }
 
-  async check({ timeout } = {}) {
-    const wait = timeout === undefined ? -1 : milliseconds(timeout);
+  async check(options) {
+    const wait = waiting(options, -1);
     return this._ask((tag) => addon.client_submit_check(this._handle, wait, tag), () => this._findings());
   }
 
@@ -111,11 +138,11 @@ class Client extends EventEmitter {
   }
 
   fault(what, name = "", ms = 0) {
-    check(addon.client_fault(this._handle, plain(what), bytes(name), ms === Infinity ? -1 : whole(ms)));
+    check(addon.client_fault(this._handle, plain(what, "A fault"), named(name), ms === Infinity ? -1 : whole(ms)));
   }
 
-  async close({ timeout = 5000 } = {}) {
-    const wait = milliseconds(timeout);
+  async close(options) {
+    const wait = waiting(options, 5000);
     if (this._watch) {
       check(addon.client_submit_close(this._handle, wait));
       this._use();
@@ -200,14 +227,28 @@ class Client extends EventEmitter {
     if (TOLD[out[FIELD.TYPE]]) return this._tell(happened());
     if (!call) return;
     this._calls.delete(out[FIELD.TAG]);
-    call(out[FIELD.STATUS], out[FIELD.TOKEN]);
+    try {
+      call(out[FIELD.STATUS], out[FIELD.TOKEN]);
+    } catch (error) {
+      this._failed(error); // of a signal that is not of Node.js
+    }
     this._unuse();
   }
 
   _tell(event) {
     if (event.type === "LOST") this._holds.lose(event.owner, event.lockId, new DlockError(STATUS.LOST, event.text));
     if (event.type === "LOG" && event.status === STATUS.TIMED_OUT) this._late = new DlockError(event.status, event.text);
-    this.emit(TOLD[EVENT[event.type]], event);
+    this._emit(TOLD[EVENT[event.type]], event);
+  }
+
+  // Calls all listeners, whatever one of them throws. That ends no process: the listeners for "error" get it, or it is a warning.
+  _emit(name, event) {
+    for (const error of called(this, name, event, (late) => this._failed(late))) this._failed(error);
+  }
+
+  _failed(error) {
+    if (!this.listenerCount("error")) return warn(error);
+    for (const other of called(this, "error", error, warn)) warn(other);
   }
 
   _findings() {
@@ -232,7 +273,7 @@ class Client extends EventEmitter {
 }
 
 async function open(url, options) {
-  const [address, set] = [plain(url), optionSet(options)];
+  const [address, set] = [plain(url, "A URL", STATUS.INVALID_URL), optionSet(options)];
   try {
     return new Client(await addon.open(address, set));
   } catch (error) {

@@ -6,10 +6,10 @@ import type { Cause, Code, Counts, Owned, Permits, Requests, State, Stats } from
 
 export type { Cause, Code, State, Stats };
 
-/** Options of a client or a lock by their names in the library's manual, for example { lease_ms: 10_000 }. */
-export type Options = Record<string, string | number | boolean | null | undefined>;
+/** Options of a client or a lock by their names in the library's manual, for example { lease_ms: 10_000 }: a plain object. */
+export type Options = Record<string, string | number | bigint | boolean | null | undefined>;
 
-/** Names, keys and values: text in UTF-8, or bytes. */
+/** Names, keys and values: text, sent in UTF-8 and so without lone surrogates, or bytes. */
 export type Bytes = string | Uint8Array;
 
 export interface Waiting {
@@ -93,6 +93,8 @@ interface ClientEvents {
   lost: [event: Event];
   /** What an operator wants to know. */
   log: [event: Event];
+  /** What a listener threw, or what its promise was rejected with. Without a listener for it, it is a warning of the process. */
+  error: [error: unknown];
 }
 
 /**

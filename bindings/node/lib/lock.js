@@ -2,12 +2,16 @@
 "use strict";
 
 const { addon, check, failure, made, out, refuse, told } = require("./addon.js");
+const { optionSet, optionsOf, reasonOf, signalOf } = require("./arguments.js");
 const { KIND, STATE, STATUS } = require("./numbers.js");
 const { Counts, Owned, Permits, Requests } = require("./requests.js");
-const { all, bytes, milliseconds, nameOf, nothing, optionSet } = require("./values.js");
+const { all, bytes, milliseconds, named, nameOf, nothing, whole } = require("./values.js");
 
 const FIRST = 2 ** 30; // numbers of owners and tags begin here; smaller ones are the user's. V8 has fast integers up to 2^31
 const NO = [STATUS.BUSY, STATUS.TIMED_OUT];
+const WAITING = ["timeout", "signal"]; // options of calls that wait
+const NONE = {};
+const [FOREVER, AT_ONCE] = [-1, 0];
 const OWNERS = Symbol("owners"); // who may call the constructors
 
 function only(key) {
@@ -31,15 +35,16 @@ class Lock extends Requests(Asking) {
     this._ids = members ? members.flatMap((member) => member._ids) : [addon.lock_id(handle)];
   }
 
-  async acquire({ timeout = Infinity, signal } = {}) {
-    return this._win(undefined, timeout, signal);
+  async acquire(options) {
+    return this._win(undefined, options, FOREVER);
   }
 
-  async tryAcquire({ timeout = 0, signal } = {}) {
-    return this.client._unless(() => this._win(undefined, timeout, signal), NO);
+  async tryAcquire(options) {
+    return this.client._unless(() => this._win(undefined, options, AT_ONCE), NO);
   }
 
   async with(body, options) {
+    if (typeof body !== "function") throw refuse("The body of with() is a function.");
     const held = await this.acquire(options);
     let result;
     try {
@@ -61,9 +66,11 @@ class Lock extends Requests(Asking) {
     return new Owner(OWNERS, this, number);
   }
 
-  _win(owner, timeout, signal) {
-    const wait = milliseconds(timeout);
-    if (signal?.aborted) throw signal.reason;
+  _win(owner, options, otherwise) {
+    const given = options === undefined ? NONE : optionsOf(options, WAITING);
+    const wait = given.timeout === undefined ? otherwise : milliseconds(given.timeout);
+    const signal = signalOf(given.signal);
+    if (signal?.aborted) throw reasonOf(signal);
     const tag = this.client._next();
     const number = owner ?? tag;
     const status = addon.lock_begin_acquire(this._handle, number, wait, tag);
@@ -73,7 +80,7 @@ class Lock extends Requests(Asking) {
   }
 
   _adopt(owner, grant) {
-    const data = bytes(grant);
+    const data = bytes(grant, "A grant", STATUS.INVALID_GRANT);
     const tag = this.client._next();
     const number = owner ?? tag;
     check(addon.lock_submit_adopt_grant(this._handle, number, data, tag));
@@ -84,31 +91,41 @@ class Lock extends Requests(Asking) {
   _granted(tag, number, signal) {
     return new Promise((resolve, reject) => {
       let gone = false;
-      const stop = () => {
+      const abandon = (why) => {
         gone = true;
         addon.lock_cancel(this._handle, number); // the answer comes in any case
-        reject(signal.reason);
+        reject(why);
       };
+      const stop = () => abandon(reasonOf(signal));
       this.client._expect(tag, (status, token) => {
-        signal?.removeEventListener("abort", stop);
         if (gone && status === STATUS.OK) this._giveBack(number);
         else if (status === STATUS.OK) resolve(new Held(OWNERS, this, number, token));
         else if (!gone) reject(told(status));
+        signal?.removeEventListener("abort", stop);
       });
-      signal?.addEventListener("abort", stop, { once: true });
+      try {
+        signal?.addEventListener("abort", stop, { once: true });
+      } catch (error) {
+        abandon(error); // it is no signal of Node.js
+      }
     });
   }
 
-  _giveBack(number) {
-    this._ask((tag) => addon.lock_submit_release(this._handle, number, tag), nothing).catch(nothing);
+  // The grant may be lost by now, or the client closed; then nothing is left to give back.
+  async _giveBack(number) {
+    try {
+      await this._ask((tag) => addon.lock_submit_release(this._handle, number, tag), nothing);
+    } catch {
+      // said above
+    }
   }
 }
 
 class Semaphore extends Permits(Lock) {}
 
 class Latch extends Counts(Lock) {
-  async wait({ timeout = Infinity, signal } = {}) {
-    return (await this.client._unless(() => this._win(undefined, timeout, signal), NO)) !== null;
+  async wait(options) {
+    return (await this.client._unless(() => this._win(undefined, options, FOREVER), NO)) !== null;
   }
 }
 
@@ -125,12 +142,12 @@ class Owner extends Owned(Asking) {
     return this.lock.client;
   }
 
-  async acquire({ timeout = Infinity, signal } = {}) {
-    return this.lock._win(this.number, timeout, signal);
+  async acquire(options) {
+    return this.lock._win(this.number, options, FOREVER);
   }
 
-  async tryAcquire({ timeout = 0, signal } = {}) {
-    return this.client._unless(() => this.lock._win(this.number, timeout, signal), NO);
+  async tryAcquire(options) {
+    return this.client._unless(() => this.lock._win(this.number, options, AT_ONCE), NO);
   }
 
   async adopt(grant) {
@@ -184,7 +201,7 @@ class Owner extends Owned(Asking) {
 
   permitId(index = 0) {
     const id = Buffer.alloc(33);
-    check(addon.semaphore_permit(this.lock._handle, this.number, index, id));
+    check(addon.semaphore_permit(this.lock._handle, this.number, whole(index), id));
     return id.toString("latin1", 0, id.indexOf(0));
   }
 
@@ -275,7 +292,7 @@ class Holds {
 const FORMS = { [KIND.SEMAPHORE]: Semaphore, [KIND.PERMIT_SEMAPHORE]: Semaphore, [KIND.LATCH]: Latch };
 
 function makeLock(client, kind, name, options) {
-  const handle = made(addon.lock_new(client._handle, kind, bytes(name), optionSet(options)));
+  const handle = made(addon.lock_new(client._handle, kind, named(name), optionSet(options)));
   return new (FORMS[kind] ?? Lock)(OWNERS, client, handle);
 }
 

@@ -2,8 +2,9 @@
 "use strict";
 
 const { addon, check } = require("./addon.js");
+const { optionsOf } = require("./arguments.js");
 const { STATUS } = require("./numbers.js");
-const { bytes, data, milliseconds, nothing, whole } = require("./values.js");
+const { bytes, data, milliseconds, nothing, wide } = require("./values.js");
 
 class Transaction {
   constructor(client, handle) {
@@ -13,7 +14,7 @@ class Transaction {
   }
 
   async watch(...keys) {
-    for (const key of keys.map(bytes)) {
+    for (const key of keys.map((one) => bytes(one))) {
       await this.client._ask((tag) => addon.txn_submit_watch(this._handle, key, tag), nothing);
       this._over = false;
     }
@@ -25,12 +26,13 @@ class Transaction {
     return this.client._unless(ask, [STATUS.NOT_FOUND]);
   }
 
-  set(key, value, { ttl = Infinity } = {}) {
+  set(key, value, options = {}) {
+    const { ttl = Infinity } = optionsOf(options, ["ttl"]);
     check(addon.txn_set(this._handle, bytes(key), bytes(value), milliseconds(ttl)));
   }
 
   incr(key, by = 1) {
-    check(addon.txn_incr(this._handle, bytes(key), typeof by === "bigint" ? by : whole(by)));
+    check(addon.txn_incr(this._handle, bytes(key), wide(by)));
   }
 
   delete(key) {

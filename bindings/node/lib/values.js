@@ -1,8 +1,12 @@
 // Arguments on their way to the addon, and answers on their way back. An answer is read from the event that was just taken.
 "use strict";
 
-const { addon, check, made, out, refuse } = require("./addon.js");
-const { CAUSE, EVENT, FIELD } = require("./numbers.js");
+const { types } = require("node:util");
+const { addon, check, out, refuse } = require("./addon.js");
+const { CAUSE, EVENT, FIELD, STATUS } = require("./numbers.js");
+
+const [LEAST, MOST] = [-(2n ** 63n), 2n ** 63n - 1n]; // the numbers of the library
+const LONE = /\p{Surrogate}/u;
 
 // A time for the library: whole milliseconds, rounded up; -1 is without end.
 function milliseconds(value) {
@@ -16,26 +20,35 @@ function whole(value) {
   throw refuse("A whole number between -2^53 and 2^53 is expected.");
 }
 
-// Names, keys and values: text in UTF-8, or bytes as they are.
-function bytes(value) {
-  if (typeof value === "string") return Buffer.from(value);
-  if (value instanceof Uint8Array) return value;
+// A whole number that may be a bigint.
+function wide(value) {
+  if (typeof value !== "bigint") return whole(value);
+  if (value >= LEAST && value <= MOST) return value;
+  throw refuse("A bigint is from -2^63 to 2^63 - 1.");
+}
+
+// UTF-8 has no form for half a surrogate pair. All of them would become the same three bytes, and two names one lock.
+function utf8(text, what, status) {
+  if (LONE.test(text)) throw refuse(`${what} has a lone surrogate, so it is no text.`, status);
+  return Buffer.from(text);
+}
+
+// Keys and values: text in UTF-8, or bytes as they are.
+function bytes(value, what = "A key or value", status = STATUS.INVALID_ARGUMENT) {
+  if (typeof value === "string") return utf8(value, what, status);
+  if (types.isUint8Array(value)) return value;
   throw refuse("A string or a Uint8Array is expected.");
 }
 
-// Text with a terminator.
-function plain(value) {
-  if (typeof value === "string" && !value.includes("\0")) return Buffer.from(`${value}\0`);
-  throw refuse("A string without a NUL is expected.");
+// The name of a lock, likewise.
+function named(value) {
+  return bytes(value, "The name of a lock", STATUS.INVALID_NAME);
 }
 
-// A set of options for the library; null when there are none.
-function optionSet(options) {
-  const pairs = Object.entries(options ?? {}).filter(([, value]) => value !== undefined && value !== null);
-  if (!pairs.length) return null;
-  const set = made(addon.options_new());
-  for (const [name, value] of pairs) check(addon.options_set(set, plain(name), plain(String(value))));
-  return set;
+// Text with a terminator.
+function plain(value, what, status) {
+  if (typeof value === "string" && !value.includes("\0")) return utf8(`${value}\0`, what, status);
+  throw refuse(`${what} is a string without a NUL.`);
 }
 
 function nameOf(group, number) {
@@ -92,4 +105,4 @@ function happened() {
   };
 }
 
-module.exports = { all, bytes, data, happened, inspection, milliseconds, nameOf, nothing, optionSet, plain, time, value, whole };
+module.exports = { all, bytes, data, happened, inspection, milliseconds, named, nameOf, nothing, plain, time, value, whole, wide };

@@ -37,7 +37,7 @@ extern const size_t calls_count;
 /* Begin a call. */
 call begin(napi_env env, napi_callback_info info);
 
-/* Arguments by their place. bytes: of a Uint8Array, which has a terminator where the library wants one; size: their number. */
+/* Arguments by their place, which JavaScript has checked: numbers are whole and within int64. bytes: of a Uint8Array, which has a terminator where the library wants one; size: their number. */
 void *handle(const call *c, size_t place);
 int64_t number(const call *c, size_t place);
 void *bytes(const call *c, size_t place);

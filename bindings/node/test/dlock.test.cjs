@@ -221,22 +221,6 @@ test("a close ends all waits, releases, and may come twice", async (t) => {
   await (await other.lock(called).acquire()).release();
 });
 
-test("an error in a listener is an uncaught exception, and the others go on", async () => {
-  const text = `
-    const dlock = require("dlock");
-    process.on("uncaughtException", (error) => console.log(error.message));
-    dlock.open(${JSON.stringify(URL)}).then(async (client) => {
-      client.on("lost", () => { throw new Error("mine"); });
-      const held = await client.lock("listener").acquire();
-      const lost = new Promise((resolve) => held.lost.addEventListener("abort", resolve));
-      await held.lock.forceRelease();
-      await lost;
-      await client.ping();
-      await client.close();
-    });`;
-  assert.equal(await program(text), "mine\n");
-});
-
 test("a process ends when nothing waits, and not before", async () => {
   const text = `
     const dlock = require("dlock");
