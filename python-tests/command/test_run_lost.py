@@ -204,7 +204,7 @@ def test_stopped_past_the_lease_with_warn(redis_server: Server) -> None:
 
 def test_all_stopped_past_the_lease(redis_server: Server) -> None:
     """As when the machine sleeps, or a freezer has them: the command has its grace."""
-    with Running("run", *TERMS, "job", "--", "sh", "-c", POLITE, url=redis_server.url) as job:
+    with Running("run", "--lease", "4s", "--grace", "3s", "job", "--", "sh", "-c", POLITE, url=redis_server.url) as job:
         pid = int(job.line())
         guards = [int(one) for one in open(f"/proc/{job.process.pid}/task/{job.process.pid}/children").read().split() if int(one) != pid]
         try:
