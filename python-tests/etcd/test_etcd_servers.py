@@ -129,7 +129,7 @@ def test_a_token_that_ends(new_etcd: Make, agent: Agent) -> None:
         lock.release(1).ok
     forget(etcd)
     client.lock("jobs", lease_ms=3000).acquire(1, 0).ok  # needs another lease first
-    assert client.counters()["connects"] == 1
+    assert client.counters()["connects"] == 1 and etcd.received("Authenticate") >= 1 + 4
 
 
 def test_the_command(etcd: Etcd) -> None:

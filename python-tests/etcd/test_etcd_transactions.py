@@ -613,7 +613,7 @@ def test_users(new_etcd: Make, agent: Agent) -> None:
     txn.set("other", "x", -1).ok
     answer = txn.commit()
     assert answer.status == "DENIED" and "nothing was written" in answer.message
-    assert client.counters()["connects"] == 1
+    assert client.counters()["connects"] == 1 and etcd.received("Authenticate") >= 1 + 6
 
 
 @pytest.mark.parametrize("failing", ["watch", "get", "set", "commit"])

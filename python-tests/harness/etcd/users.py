@@ -2,7 +2,7 @@
 
     enable(etcd, job="joc")                         # "locks" may use keys below job, marks, gates and markers
     agent.open(etcd, **LOCKS)
-    forget(etcd)                                    # the server knows no token any more
+    forget(etcd)                                    # the server knows no token of "locks" any more
 """
 from __future__ import annotations
 
@@ -33,7 +33,5 @@ def login(etcd: Etcd) -> None:
 
 
 def forget(etcd: Etcd) -> None:
-    etcd.call("auth/disable")
-    etcd.nodes[0].token = ""
-    etcd.call("auth/enable")
-    login(etcd)
+    """A new password, though the same one, ends the tokens of its user. Authentication stays on."""
+    etcd.call("auth/user/changepw", name="locks", password="secret of locks")
