@@ -937,6 +937,9 @@ ETCD = (
     (Mutant(1422, "what raft drops is an error", edits=(
         ("etcd/grpc/status.c", 'return dli_grpc_dropped(call) || dli_grpc_says', 'return dli_grpc_dropped(call) && dli_grpc_says'),
     )), "test_etcd_hostile.py", "may_pass"),
+    (Mutant(1600, "a multi-lock takes marks that have moved for keys of its own", edits=(
+        ("etcd/admin.c", "    else if (all)\n", "    else if (all || which < 0)\n"),
+    )), "test_etcd_kinds.py", "have_moved"),
     (Mutant(1423, "a watch that is refused is not missed", edits=(
         ("etcd/watch.c", "        etcd->watches_old = 1;", "        etcd->watches_old = 0;"),
     )), "test_etcd_leases.py", "token_has_expired"),

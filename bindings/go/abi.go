@@ -91,7 +91,7 @@ const (
 	ErrServerOutOfMemory Status = -304
 	// The server takes no writes: it is a replica, or it cannot save.
 	ErrServerReadOnly Status = -305
-	// The server sent something that is not the Redis protocol, or exceeds its limits.
+	// The server sent something that is not its protocol, or is larger than the library takes.
 	ErrProtocolError Status = -306
 	// The server answered with an error.
 	ErrServerError Status = -307

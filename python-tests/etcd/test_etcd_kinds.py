@@ -128,6 +128,30 @@ def test_a_waiter_in_the_middle_leaves(etcd: Etcd, new_agent: Make, kind: str) -
     stays.answer().ok
 
 
+@pytest.mark.parametrize("moves", ["one mark", "all marks", "one mark, and a name is in use", "all marks, and a gate is closed"])
+def test_a_multi_lock_learns_marks_that_have_moved(etcd: Etcd, agent: Agent, moves: str) -> None:
+    """A drop has changed them, and its answer was lost: the members are free all the same."""
+    client = agent.open(etcd)
+    locks = [client.lock(f"job{number}", lease_ms=10_000 + 1000 * number) for number in range(3)]
+    for lock in locks:
+        lock.acquire(1, 0).ok
+        lock.release(1).ok
+    both = client.multi(*locks)
+    leases = etcd.leases()
+    assert len(leases) == 3
+    for lease in leases[:1] if "one" in moves else leases:
+        etcd.call("kv/put", key=f"dlock_mark/{lease:x}", value="", lease=lease)
+    if "in use" in moves:
+        client.lock("job1", lease_ms=11_000).acquire(2, 0).ok
+    if "gate" in moves:
+        client.lock("job2").close_gate(60_000).ok
+    status = "BUSY" if "in use" in moves else "GATE_CLOSED" if "gate" in moves else "OK"
+    answer = both.acquire(1, 0)
+    assert answer.status == status, answer
+    if status == "OK":
+        assert len(etcd.keys("job")) == 3 and both.acquire(2, 0).status == "BUSY"
+
+
 def test_a_multi_lock_with_too_many_leases(etcd: Etcd, agent: Agent) -> None:
     """Its transaction asks whether the lease of each member lives."""
     client = agent.open(etcd)

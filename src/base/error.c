@@ -61,7 +61,7 @@ const struct dli_status_row dli_status_table[] = {
     ROW(SERVER_BUSY, 1, "The server is busy with a long script or has too many clients."),
     ROW(SERVER_OUT_OF_MEMORY, 1, "The server has reached its memory limit."),
     ROW(SERVER_READ_ONLY, 1, "The server takes no writes: it is a replica, or it cannot save."),
-    ROW(PROTOCOL_ERROR, 0, "The server sent something that is not the Redis protocol, or exceeds its limits."),
+    ROW(PROTOCOL_ERROR, 0, "The server sent something that is not its protocol, or is larger than the library takes."),
     ROW(SERVER_ERROR, 0, "The server answered with an error."),
     ROW(TLS_FAILED, 0, "TLS with the server failed, or the server did not prove its name."),
     ROW(WRONG_SETUP, 0, "The server belongs to another set-up than the URL says: use another scheme."),

@@ -17,6 +17,8 @@ struct names {
         gate[DLI_MULTI_MAX][DLI_ETCD_KEY_MAX], mark[MARKS][DLI_ETCD_MARK_MAX];
 };
 
+static void enter_all(struct dli_job *job);
+
 static struct dli_multi_row *row_of(const struct dli_job *job, int i)
 {
     return &job->request.multi.row[i];
@@ -40,26 +42,30 @@ static void all_granted(struct dli_job *job, int i, int64_t created)
         session && created > session->born ? dli_etcd_since(session, row->lease) : 1; /* 1: its lease is over */
 }
 
-/* The first keys of all names. Returns the first name that another owner has; -1: the request has them all already. */
-static int taken(struct dli_job *job, const struct dli_etcd_reply *reply)
+/*
+ * The first keys of all names. Returns whether the request has them all already; if not, *which is the first name that another
+ * owner has, -1 for none.
+ */
+static int has_all(struct dli_job *job, const struct dli_etcd_reply *reply, int *which)
 {
     char key[DLI_ETCD_KEY_MAX];
-    int all = 1, which = -1;
+    int all = 1;
 
+    *which = -1;
     for (int i = 0; i < job->request.multi.count; i++) {
         const struct dli_etcd_result *first = &reply->result[i];
         int own = first->keys > 0 && dli_etcd_same(first->found[0].key, key_of(row_of(job, i), key));
 
         all &= own;
-        if (first->keys > 0 && !own && which < 0)
-            which = i;
+        if (first->keys > 0 && !own && *which < 0)
+            *which = i;
         if (own)
             all_granted(job, i, first->found[0].created);
     }
-    return all ? -1 : which;
+    return all;
 }
 
-/* The first name with a closed gate; -1: there is none, or the request has them all already. */
+/* The first name with a closed gate; -1: there is none. */
 static int shut(const struct dli_job *job, const struct dli_etcd_reply *reply)
 {
     int count = job->request.multi.count;
@@ -70,62 +76,100 @@ static int shut(const struct dli_job *job, const struct dli_etcd_reply *reply)
     return -1;
 }
 
+/* The sessions of all members. Returns how many there are; -1: too many. */
+static int sessions_of(const struct dli_job *job, struct dli_etcd_session *some[MARKS])
+{
+    int count = 0;
+
+    for (int i = 0; i < job->request.multi.count; i++) {
+        struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job, i)->lease);
+        int known = 0;
+
+        for (int j = 0; j < count; j++)
+            known |= some[j] == session;
+        if (known)
+            continue;
+        if (count == MARKS)
+            return -1;
+        some[count++] = session;
+    }
+    return count;
+}
+
+/* The marks are behind the first keys and the gates. A drop whose answer was lost has changed them. */
+static void learn_marks(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    struct dli_etcd_session *some[MARKS];
+    int count = sessions_of(job, some), first = 2 * job->request.multi.count;
+
+    for (int i = 0; i < count && first + i < reply->results; i++) {
+        const struct dli_etcd_result *mark = &reply->result[first + i];
+
+        if (some[i])
+            some[i]->mark = mark->keys ? mark->found[0].modified : 0;
+    }
+}
+
+static void finish_all(struct dli_job *job, int result, int which)
+{
+    job->request.multi.result = result;
+    job->request.multi.which = which;
+    job->request.status = DLOCK_OK;
+    dli_etcd_finish(job);
+}
+
+static void were_there(struct dli_job *job, const struct dli_etcd_reply *reply)
+{
+    int which, all = has_all(job, reply, &which), gate = shut(job, reply);
+
+    learn_marks(job, reply);
+    if (gate >= 0)
+        finish_all(job, DLI_MULTI_GATE, gate);
+    else if (all)
+        finish_all(job, DLI_MULTI_ALL, -1);
+    else if (which >= 0)
+        finish_all(job, DLI_MULTI_IN_USE, which);
+    else
+        dli_etcd_again(job, enter_all);
+}
+
 static void tried_all(struct dli_job *job)
 {
-    struct dli_request *request = &job->request;
     struct dli_etcd_reply reply;
-    int which = -1, gate;
 
     if (dli_etcd_read(job, &reply))
         return;
     dli_etcd_each_number(job, dli_etcd_slot_answered);
     if (reply.revision >= DLI_ETCD_FIT) {
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
-        return;
-    }
-    if (reply.succeeded)
-        for (int i = 0; i < request->multi.count; i++)
+    } else if (reply.succeeded) {
+        for (int i = 0; i < job->request.multi.count; i++)
             all_granted(job, i, reply.revision);
-    else
-        which = taken(job, &reply);
-    request->multi.result = reply.succeeded || which < 0 ? DLI_MULTI_ALL : DLI_MULTI_IN_USE;
-    if (!reply.succeeded && (gate = shut(job, &reply)) >= 0) {
-        request->multi.result = DLI_MULTI_GATE;
-        which = gate;
+        finish_all(job, DLI_MULTI_ALL, -1);
+    } else {
+        were_there(job, &reply);
     }
-    request->multi.which = which;
-    request->status = DLOCK_OK;
-    dli_etcd_finish(job);
 }
 
-/* Every put depends on the mark of its session. Returns how many sessions there are; -1: too many. */
-static int test_marks(struct dli_job *job, struct dli_etcd_txn *txn, struct names *names)
+/* Every put depends on the mark of its session. */
+static void test_marks(struct dli_etcd_session *const some[], int count, struct dli_etcd_txn *txn, struct names *names)
 {
-    const struct dli_etcd_session *seen[MARKS];
-    int count = 0;
+    for (int i = 0; i < count; i++) {
+        struct dli_etcd_bytes mark = dli_etcd_mark(some[i], names->mark[i]);
 
-    for (int i = 0; i < job->request.multi.count; i++) {
-        const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row_of(job, i)->lease);
-        int known = 0;
-
-        for (int j = 0; j < count; j++)
-            known |= seen[j] == session;
-        if (known)
-            continue;
-        if (count == MARKS)
-            return -1;
-        dli_etcd_test(txn, DLI_ETCD_MODIFIED, dli_etcd_mark(session, names->mark[count]), session->mark);
-        seen[count++] = session;
+        dli_etcd_test(txn, DLI_ETCD_MODIFIED, mark, some[i]->mark);
+        dli_etcd_otherwise(txn, DLI_ETCD_RANGE, mark);
     }
-    return count;
 }
 
 static void try_all(struct dli_job *job)
 {
+    struct dli_etcd_session *some[MARKS];
+    int count = sessions_of(job, some);
     struct dli_etcd_txn txn = {0};
     struct names names;
 
-    if (test_marks(job, &txn, &names) < 0) {
+    if (count < 0) {
         dli_etcd_fail(job, DLOCK_UNSUPPORTED, "the members of a multi-lock have more than three different leases");
         return;
     }
@@ -143,6 +187,7 @@ static void try_all(struct dli_job *job)
     }
     for (int i = 0; i < job->request.multi.count; i++)
         dli_etcd_otherwise(&txn, DLI_ETCD_RANGE, dli_etcd_gate_key(row_of(job, i)->place, names.gate[i]));
+    test_marks(some, count, &txn, &names);
     dli_etcd_call_txn(job, &txn, tried_all);
 }
 

@@ -113,7 +113,7 @@ class ServerReadOnly(DlockError):
     """The server takes no writes: it is a replica, or it cannot save."""
 
 class ProtocolError(DlockError):
-    """The server sent something that is not the Redis protocol, or exceeds its limits."""
+    """The server sent something that is not its protocol, or is larger than the library takes."""
 
 class ServerError(DlockError):
     """The server answered with an error."""

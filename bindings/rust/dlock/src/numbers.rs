@@ -78,7 +78,7 @@ pub enum ErrorKind {
     ServerOutOfMemory,
     /// The server takes no writes: it is a replica, or it cannot save.
     ServerReadOnly,
-    /// The server sent something that is not the Redis protocol, or exceeds its limits.
+    /// The server sent something that is not its protocol, or is larger than the library takes.
     ProtocolError,
     /// The server answered with an error.
     ServerError,
