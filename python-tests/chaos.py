@@ -44,6 +44,7 @@ class Run:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlock-"))
         self.holds: list[judge.Hold] = []
         self.odd: list[str] = []
+        self.faults: list[str] = []  # what the runner did, and when
         self.counts: collections.Counter[str] = collections.Counter()
         env = {**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"), "DLOCK_LIBRARY": str(LIBRARY)}
         options = [f"{name}={value}" for name, value in world.options.items()]
@@ -138,7 +139,9 @@ def run(name: str, minutes: float, seed: str) -> bool:
         since = time.monotonic_ns()
         while time.monotonic() < began + minutes * 60 and not wrong:
             time.sleep(chance.uniform(0.2, 4))
-            faults[world.fault(chance)] += 1
+            at, what = time.monotonic_ns(), world.fault(chance)
+            load.faults.append(f"fault {what} from {at} to {time.monotonic_ns()}")
+            faults[what] += 1
             if time.monotonic() > shown + 60:
                 shown = time.monotonic()
                 wrong = judge.findings(list(load.holds), SEATS) + load.odd
@@ -159,7 +162,7 @@ def say_all(name: str, load: Run, faults: collections.Counter[str], wrong: list[
     if wrong:
         FOLDER.mkdir(parents=True, exist_ok=True)
         kept = FOLDER / f"chaos-{name}-{seed}.txt"
-        kept.write_text("".join(f"{line}\n" for line in [*wrong, *load.holds]))
+        kept.write_text("".join(f"{line}\n" for line in [*wrong, *load.faults, *map(repr, load.holds)]))
         print(f"{name}: what was written down is in {kept}")
     print(f"{name}: {'FAILED' if wrong else 'passed'}", flush=True)
 

@@ -940,6 +940,9 @@ ETCD = (
     (Mutant(1600, "a multi-lock takes marks that have moved for keys of its own", edits=(
         ("etcd/admin.c", "    else if (all)\n", "    else if (all || which < 0)\n"),
     )), "test_etcd_kinds.py", "have_moved"),
+    (Mutant(1601, "the lease of a multi-lock's keys is guessed from their age", edits=(
+        ("etcd/admin.c", "session && session->id == lease ?", "session && lease && created > session->born ?"),
+    )), "test_etcd_kinds.py", "ended_session"),
     (Mutant(1423, "a watch that is refused is not missed", edits=(
         ("etcd/watch.c", "        etcd->watches_old = 1;", "        etcd->watches_old = 0;"),
     )), "test_etcd_leases.py", "token_has_expired"),

@@ -152,6 +152,25 @@ def test_a_multi_lock_learns_marks_that_have_moved(etcd: Etcd, agent: Agent, mov
         assert len(etcd.keys("job")) == 3 and both.acquire(2, 0).status == "BUSY"
 
 
+def test_a_multi_lock_is_not_held_by_the_keys_of_an_ended_session(etcd: Etcd, agent: Agent) -> None:
+    """A late copy of its request has put them, with the lease of a session that was given up: they end when that is revoked."""
+    both = (client := agent.open(etcd)).multi(client.lock("job0"), client.lock("job1"))
+    for _ in range(2):
+        both.acquire(1, 0).ok
+        keys = etcd.keys("job")
+        both.release(1).ok
+    until(lambda: etcd.keys("job") == [])
+    other = etcd.call("lease/grant", TTL=60)["ID"]
+    for key in keys:
+        etcd.call("kv/put", key=key, value="", lease=other)
+    answer = both.acquire(1, 0)
+    assert answer.status != "OK" and answer.retryable and both.state(1) != "HELD", answer
+    until(lambda: etcd.keys("job") == [])
+    both.acquire(1, 5000).ok
+    etcd.call("lease/revoke", ID=other)
+    assert both.state(1) == "HELD" and len(etcd.keys("job")) == 2
+
+
 def test_a_multi_lock_with_too_many_leases(etcd: Etcd, agent: Agent) -> None:
     """Its transaction asks whether the lease of each member lives."""
     client = agent.open(etcd)

@@ -30,7 +30,8 @@ static struct dli_etcd_bytes key_of(const struct dli_multi_row *row, char room[D
     return dli_etcd_key(dli_kind_find(DLOCK_KIND_MUTEX), row->place, row->owner, room);
 }
 
-static void all_granted(struct dli_job *job, int i, int64_t created)
+/* Its key has this lease. The session may be over, and another one have begun, since the request was sent. */
+static void all_granted(struct dli_job *job, int i, int64_t created, int64_t lease)
 {
     struct dli_multi_row *row = row_of(job, i);
     const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
@@ -38,8 +39,7 @@ static void all_granted(struct dli_job *job, int i, int64_t created)
     dli_etcd_slot_there(row->place, dli_etcd_number(row->owner));
     row->token = created * DLI_ETCD_TURNS;
     row->tokens = row->block < DLI_ETCD_TURNS ? row->block : DLI_ETCD_TURNS;
-    row->since =
-        session && created > session->born ? dli_etcd_since(session, row->lease) : 1; /* 1: its lease is over */
+    row->since = session && session->id == lease ? dli_etcd_since(session, row->lease) : 1; /* 1: it has ended */
 }
 
 /*
@@ -60,7 +60,7 @@ static int has_all(struct dli_job *job, const struct dli_etcd_reply *reply, int 
         if (first->keys > 0 && !own && *which < 0)
             *which = i;
         if (own)
-            all_granted(job, i, first->found[0].created);
+            all_granted(job, i, first->found[0].created, first->found[0].lease);
     }
     return all;
 }
@@ -144,7 +144,7 @@ static void tried_all(struct dli_job *job)
         dli_etcd_fail(job, DLOCK_UNFIT, "the revision of etcd is too high for fencing tokens below 2^53");
     } else if (reply.succeeded) {
         for (int i = 0; i < job->request.multi.count; i++)
-            all_granted(job, i, reply.revision);
+            all_granted(job, i, reply.revision, row_of(job, i)->bound);
         finish_all(job, DLI_MULTI_ALL, -1);
     } else {
         were_there(job, &reply);
@@ -175,10 +175,11 @@ static void try_all(struct dli_job *job)
     }
     dli_etcd_each_number(job, dli_etcd_slot_take);
     for (int i = 0; i < job->request.multi.count; i++) {
-        const struct dli_multi_row *row = row_of(job, i);
+        struct dli_multi_row *row = row_of(job, i);
         const struct dli_etcd_session *session = dli_etcd_session(dli_etcd_at(job->base.lane), row->lease);
         struct dli_etcd_bytes prefix = dli_etcd_prefix(row->place), end = dli_etcd_prefix_end(row->place, names.end[i]);
 
+        row->bound = session->id;
         dli_etcd_test(&txn, DLI_ETCD_CREATED, prefix, 0);
         txn.test[txn.tests - 1].end = end;
         dli_etcd_then(&txn, DLI_ETCD_PUT, key_of(row, names.own[i]))->lease = session->id;

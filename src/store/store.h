@@ -119,6 +119,7 @@ struct dli_multi_row {
     int64_t lease, block;
     int64_t token, tokens; /* the result of DLI_MULTI_ALL: the first token reserved, and how many */
     int64_t since;         /* as in struct dli_answer */
+    int64_t bound;         /* the store's: what the request bound it to */
 };
 
 enum dli_multi_result { DLI_MULTI_ALL, DLI_MULTI_IN_USE, DLI_MULTI_WRONG_KIND, DLI_MULTI_GATE, DLI_MULTI_QUARANTINE };
