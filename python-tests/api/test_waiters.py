@@ -62,6 +62,7 @@ def test_each_waiter_of_a_line_costs_the_same(redis_server: Server, kind: str, e
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(300)
 def test_all_hear(redis_server: Server, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutants.ALL_HEAR)
     with pytest.raises(AssertionError, match="end"):
@@ -69,6 +70,7 @@ def test_all_hear(redis_server: Server, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.house  # it tests a library with a mutant, not the library under test
+@pytest.mark.timeout(300)
 def test_walks(redis_server: Server, tmp_path: pathlib.Path) -> None:
     made = mutants.library(ROOT, BUILD, tmp_path, mutants.WALKS)
     with pytest.raises(AssertionError, match="queue"):
