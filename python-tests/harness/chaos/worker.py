@@ -27,6 +27,7 @@ SEATS = 3
 PATIENCE = 15.0  # seconds: the time limits of the library's own steps, and a busy machine
 WAITS = (0.0, 0.05, 0.5, 5.0, 20.0)
 MOST_GRANTS = 5  # files
+SILENT = 3.0  # seconds beyond the lease without a renewal: whoever had the permit is dead
 NAMES = {
     "mutex": ["m1", "{m}2"], "fair": ["f1", "{f}2"], "read": ["r1", "{r}2"], "write": ["r1", "{r}2"],
     "semaphore": ["s1", "{s}2"], "permit_semaphore": ["p1", "{p}2"], "multi": ["m1"],
@@ -85,6 +86,8 @@ class Worker:
             self.adopt()
         elif draw < 0.11 and "mutex" in self.kinds:
             self.close_gate(self.random.choice(NAMES["mutex"]))
+        elif draw < 0.12 and "semaphore" in self.kinds:
+            self.reclaim(self.random.choice(NAMES["semaphore"]))
         else:
             self.acquire()
 
@@ -200,6 +203,11 @@ class Worker:
         time.sleep(self.random.random() * 0.1)
         with self.bounded("open gate", name):
             lock.open_gate()
+
+    def reclaim(self, name: str) -> None:
+        """A release that a failover forgets leaves its permit taken until somebody asks for it: docs/levels.md."""
+        with self.bounded("reclaim", name):
+            self.counts["reclaimed"] += self.client.semaphore(name).reclaim_permits(SILENT)
 
 
 def main() -> None:
