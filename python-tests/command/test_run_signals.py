@@ -197,14 +197,15 @@ def test_the_first_process_of_a_container(redis_server: Server) -> None:
     unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
     if subprocess.run([*unshare, "true"], capture_output=True, env=clean_env()).returncode:
         pytest.skip("no namespaces here")
-    script = "sh -c 'sleep 0.1 & echo $!'; read x; test -e /proc/$x && echo there; exec sleep 600"
+    script = "sh -c 'sleep 0.1 & echo $!'; read x; while test -e /proc/$x; do sleep 0.01; done; echo gone; exec sleep 600"
     words = [*unshare, "--mount-proc", PROGRAM, "run", "job", "--", "sh", "-c", script]
     with subprocess.Popen(words, env=environment(redis_server.url), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
         assert job.stdout and job.stdin
         orphan = job.stdout.readline()
         (inside,) = wait_until(lambda: children(job.pid))
-        wait_until(lambda: len(children(inside)) == 2)  # the command and the guard: no orphan, no zombie
         job.stdin.write(orphan)
         job.stdin.close()
+        assert job.stdout.readline() == "gone\n"  # it is no zombie
+        assert len(children(inside)) == 2  # the command and the guard
         os.kill(inside, signal.SIGTERM)
         assert job.stdout.read() == "" and job.wait(LONG) == 128 + signal.SIGTERM
