@@ -147,6 +147,36 @@ static void change_message(ProtobufCMessage *message, int depth)
         change_field(message, &type->fields[h_spoil() % type->n_fields], depth);
 }
 
+enum { DEEPEST = 16 };
+
+/* Whether messages are in messages further than any true one: what was changed may be a part of itself. */
+static int is_deep(const ProtobufCMessage *message, int depth)
+{
+    const ProtobufCMessageDescriptor *type = message->descriptor;
+
+    for (unsigned i = 0; depth < DEEPEST && i < type->n_fields; i++) {
+        const ProtobufCFieldDescriptor *field = &type->fields[i];
+        const char *base = (const char *)message;
+        const void *where = base + field->offset;
+        int one_of = (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
+
+        if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+            continue;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            size_t count = *(const size_t *)(const void *)(base + field->quantifier_offset);
+            ProtobufCMessage *const *all = *(ProtobufCMessage *const *const *)where;
+
+            for (size_t j = 0; j < count && j < DEEPEST; j++)
+                if (is_deep(all[j], depth + 1))
+                    return 1;
+        } else if ((!one_of || *(const int *)(const void *)(base + field->quantifier_offset) == (int)field->id) &&
+                   *(ProtobufCMessage *const *)where && is_deep(*(ProtobufCMessage *const *)where, depth + 1)) {
+            return 1;
+        }
+    }
+    return depth >= DEEPEST;
+}
+
 static void note_numbers(const ProtobufCMessage *message)
 {
     for (unsigned i = 0; i < message->descriptor->n_fields; i++)
@@ -252,7 +282,8 @@ void __wrap_e_answer(struct e_call *call, const ProtobufCMessage *message, int o
     } else if (how < 232) {
         for (unsigned i = 0; i <= how % 4; i++)
             change_message((ProtobufCMessage *)(uintptr_t)message, 0);
-        __real_e_answer(call, message, over);
+        if (!is_deep(message, 0))
+            __real_e_answer(call, message, over);
     } else {
         other_answer(call, message, over, how);
     }
