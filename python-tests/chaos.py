@@ -16,6 +16,7 @@ import contextlib
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -65,6 +66,18 @@ class Run:
             else:
                 self.odd.append(line.rstrip())
 
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """No process stays, also when a fault could not be repaired."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for reader in self.readers:
+            reader.join()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def end(self) -> list[str]:
         """What went wrong at the end."""
         (self.folder / "stop").touch()
@@ -108,12 +121,12 @@ def prepare(client: Any, kinds: str) -> list[str]:
 
 def nothing_left(client: Any, kinds: list[str]) -> list[str]:
     """What an expired lease, or a reclaim, does not end."""
+
     def is_free(lock: Any, kind: str) -> bool:
-        with contextlib.suppress(dlock.Unsupported):
-            if "semaphore" in kind:
-                with contextlib.suppress(dlock.Unsupported):
-                    lock.reclaim_permits(LEASE / 1000)
-                return bool(lock.available_permits == SEATS)
+        if "semaphore" in kind:
+            with contextlib.suppress(dlock.Unsupported):
+                lock.reclaim_permits(LEASE / 1000)
+            return bool(lock.available_permits == SEATS)
         seen = lock.inspect()
         return not seen.holder and seen.waiters <= 0
 
@@ -128,25 +141,31 @@ def nothing_left(client: Any, kinds: list[str]) -> list[str]:
     return found
 
 
-def run(name: str, minutes: float, seed: str) -> bool:
+def disturb(world: World, load: Run, name: str, minutes: float, seed: str) -> collections.Counter[str]:
+    """Makes faults until the time is over, or something is wrong. Returns how often each was made."""
     chance, faults = random.Random(seed), collections.Counter[str]()
-    wrong: list[str] = []
+    began, shown, wrong = time.monotonic(), 0.0, 0
+    while time.monotonic() < began + minutes * 60 and not wrong:
+        time.sleep(chance.uniform(0.2, 4))
+        at, what = time.monotonic_ns(), world.fault(chance)
+        load.faults.append(f"fault {what} from {at} to {time.monotonic_ns()}")
+        faults[what] += 1
+        if time.monotonic() > shown + 60:
+            shown = time.monotonic()
+            wrong = len(judge.findings(list(load.holds), SEATS) + load.odd)
+            print(f"{name}: {(shown - began) / 60:.0f} min, {len(load.holds)} holds, {len(load.faults)} faults, {wrong} wrong", flush=True)
+    return faults
+
+
+def run(name: str, minutes: float, seed: str) -> bool:
     with WORLDS[name]() as world:
         with dlock.Client(world.url, **world.options) as client:
             kinds = prepare(client, world.kinds)
         print(f"{name}: {', '.join(kinds)}", flush=True)
-        load, began, shown = Run(world, kinds, seed), time.monotonic(), 0.0
         since = time.monotonic_ns()
-        while time.monotonic() < began + minutes * 60 and not wrong:
-            time.sleep(chance.uniform(0.2, 4))
-            at, what = time.monotonic_ns(), world.fault(chance)
-            load.faults.append(f"fault {what} from {at} to {time.monotonic_ns()}")
-            faults[what] += 1
-            if time.monotonic() > shown + 60:
-                shown = time.monotonic()
-                wrong = judge.findings(list(load.holds), SEATS) + load.odd
-                print(f"{name}: {(shown - began) / 60:.0f} min, {len(load.holds)} holds, {sum(faults.values())} faults, {len(wrong)} wrong", flush=True)
-        wrong = load.end()
+        with Run(world, kinds, seed) as load:
+            faults = disturb(world, load, name, minutes, seed)
+            wrong = load.end()
         wrong += judge.findings(load.holds, SEATS) + load.odd + gaps(load.holds, since, time.monotonic_ns())
         with dlock.Client(world.url, **world.options) as client:
             wrong += nothing_left(client, kinds)

@@ -30,6 +30,7 @@ from ..build import clean_env
 from ..proxy import Proxy
 from ..server import free_port
 from ..tally import saw
+from ..waiting import until
 
 MEMORY = "/dev/shm"  # every write is synced, and others use the disk
 PROGRAM = os.environ.get("DLOCK_ETCD", "etcd")
@@ -194,17 +195,16 @@ class Etcd:
         for lease in self.leases():
             self.call("lease/revoke", ID=lease)
 
+    def _leads(self, node: Node) -> bool:
+        with contextlib.suppress(OSError):
+            status = node.call("maintenance/status")
+            return bool(status["leader"] == status["header"]["member_id"])
+        return False
+
     def leader(self) -> Node:
         """Who leads. While they elect one, it waits."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            for node in self.nodes:
-                with contextlib.suppress(OSError):
-                    status = node.call("maintenance/status")
-                    if status["leader"] == status["header"]["member_id"]:
-                        return node
-            time.sleep(0.02)
-        raise RuntimeError("there is no leader")
+        leader: Node = until(lambda: next(filter(self._leads, self.nodes), None), 30)
+        return leader
 
     def lead(self, node: Node) -> None:
         """Makes the node the leader."""
